@@ -16,6 +16,11 @@ type Evidence[P, A any] struct {
 	Audit   A
 }
 
+// NewEvidence is a run in which nothing has happened yet.
+func NewEvidence[A, P any](system sut.System, p *P) Evidence[P, A] {
+	return Evidence[P, A]{System: system, P: p}
+}
+
 // Judge returns the verdicts of the system's invariants, by name.
 func (e *Evidence[P, A]) Judge(t TB) map[string]check.Verdict {
 	t.Helper()

@@ -28,7 +28,7 @@ func smallRun() *evidence {
 	p.Window, p.Lateness = sut.Duration(time.Second), sut.Duration(500*ms)
 	p.Horizon, p.FreshWithin = sut.Duration(2*time.Second), sut.Duration(time.Second)
 	p.LagWithin = sut.Duration(time.Second)
-	e := &evidence{p: p}
+	e := &evidence{suttest.NewEvidence[adclicks.Audit](adclicks.System(), p)}
 	c, now := newCounter(*p, func(int) int { return 1 }), time.Duration(0)
 	do := func(kind string, id uint64, request any) {
 		op := c.api.Op(kind, request)
@@ -36,7 +36,7 @@ func smallRun() *evidence {
 		reply, err := c.api.Do(context.Background(), c, op)
 		e.add(history.Record{Op: op, Outcome: history.OK, Reply: reply, Start: now, End: now + 10*ms})
 		if err != nil {
-			suttest.Deny(&e.records[len(e.records)-1], err)
+			suttest.Deny(&e.Records[len(e.Records)-1], err)
 		}
 		now += 20 * ms
 	}
@@ -64,13 +64,13 @@ func smallRun() *evidence {
 	do(adclicks.KindDashboard, 90, adclicks.CampaignRequest{Campaign: "campaign-1"})
 	e.look(c, now)
 	e.op(9).Start = 5 * ms // while click 1 is under way
-	e.audit = c.audit()
+	e.Audit = c.audit()
 	return e
 }
 
 func (e *evidence) add(r history.Record) {
-	r.Seq, r.Intended = uint64(len(e.records)), r.Start
-	e.records = append(e.records, r)
+	r.Seq, r.Intended = uint64(len(e.Records)), r.Start
+	e.Records = append(e.Records, r)
 }
 
 // look lets a gauge look.
@@ -79,33 +79,33 @@ func (e *evidence) look(c *counter, at time.Duration) {
 	if err != nil {
 		panic(err)
 	}
-	e.samples = append(e.samples, history.Sample{From: at, To: at, Body: body})
+	e.Samples = append(e.Samples, history.Sample{From: at, To: at, Body: body})
 }
 
 // op is the record of an operation.
 func (e *evidence) op(id uint64) *history.Record {
-	i := slices.IndexFunc(e.records, func(r history.Record) bool { return r.Op.ID == id })
-	return &e.records[i]
+	i := slices.IndexFunc(e.Records, func(r history.Record) bool { return r.Op.ID == id })
+	return &e.Records[i]
 }
 
 // decision is that of a click's first copy in the log.
 func (e *evidence) decision(click string) *adclicks.DecisionRow {
-	i := slices.IndexFunc(e.audit.Decisions, func(d adclicks.DecisionRow) bool {
+	i := slices.IndexFunc(e.Audit.Decisions, func(d adclicks.DecisionRow) bool {
 		return d.Click == click
 	})
-	return &e.audit.Decisions[i]
+	return &e.Audit.Decisions[i]
 }
 
 // logged is the first copy of a click in the log.
 func (e *evidence) logged(click string) *adclicks.LogRow {
-	i := slices.IndexFunc(e.audit.Log, func(d adclicks.LogRow) bool { return d.Click == click })
-	return &e.audit.Log[i]
+	i := slices.IndexFunc(e.Audit.Log, func(d adclicks.LogRow) bool { return d.Click == click })
+	return &e.Audit.Log[i]
 }
 
 // forget removes operations of a kind.
 func forget(kind string) func(*evidence) {
 	return func(e *evidence) {
-		e.records = slices.DeleteFunc(e.records, func(r history.Record) bool { return r.Op.Kind == kind })
+		e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool { return r.Op.Kind == kind })
 	}
 }
 
@@ -123,19 +123,19 @@ func nothing(*evidence) {}
 
 // seen changes what the gauge saw last.
 func seen(change func(*adclicks.Look)) func(*evidence) {
-	return func(e *evidence) { e.saw(len(e.samples)-1, change) }
+	return func(e *evidence) { e.saw(len(e.Samples)-1, change) }
 }
 
 // saw changes what the gauge saw in a sample.
 func (e *evidence) saw(i int, change func(*adclicks.Look)) {
 	var l adclicks.Look
-	err := json.Unmarshal(e.samples[i].Body, &l)
+	err := json.Unmarshal(e.Samples[i].Body, &l)
 	change(&l)
 	body, wrong := json.Marshal(l)
 	if err = errors.Join(err, wrong); err != nil {
 		panic(err)
 	}
-	e.samples[i].Body = body
+	e.Samples[i].Body = body
 }
 
 type verdictCase suttest.Case[*evidence]
@@ -171,11 +171,11 @@ func logCases() []verdictCase {
 		{of, "another price", fail, func(e *evidence) { e.logged("click-2").Cents = 1 },
 			"click-2 is in the log at 1/1 as it was not sent"},
 		{of, "an offset twice", fail, func(e *evidence) {
-			e.audit.Log = append(e.audit.Log, e.audit.Log[0])
+			e.Audit.Log = append(e.Audit.Log, e.Audit.Log[0])
 		}, "the log has 12 clicks at 11 offsets"},
 		{of, "nobody clicks", maybe, func(e *evidence) {
 			forget(adclicks.KindClick)(e)
-			e.audit.Log = nil
+			e.Audit.Log = nil
 		}, "no click was acknowledged"},
 	}
 }
@@ -184,14 +184,14 @@ func countCases() []verdictCase {
 	const once, all = adclicks.ClicksOnce, adclicks.AllAccounted
 	const recount, closed = adclicks.RecountAgrees, adclicks.ClosedStays
 	lose := func(e *evidence) {
-		e.audit.Decisions = slices.DeleteFunc(e.audit.Decisions, func(d adclicks.DecisionRow) bool {
+		e.Audit.Decisions = slices.DeleteFunc(e.Audit.Decisions, func(d adclicks.DecisionRow) bool {
 			return d.Click == "click-2"
 		})
 	}
 	return []verdictCase{
 		{once, "all is well", pass, nothing, ""},
 		{once, "a copy counts too", fail, func(e *evidence) {
-			e.audit.Decisions[slices.IndexFunc(e.audit.Decisions, func(d adclicks.DecisionRow) bool {
+			e.Audit.Decisions[slices.IndexFunc(e.Audit.Decisions, func(d adclicks.DecisionRow) bool {
 				return d.Verdict == "duplicate"
 			})].Verdict = "counted"
 		}, "click-1 counts 2 times"},
@@ -200,16 +200,16 @@ func countCases() []verdictCase {
 		}, "click-9 counts 1 times"},
 		{once, "a click is not decided", fail, lose, "click-2 at 1/1 should count, and does not"},
 		{once, "the last one is not decided", fail, func(e *evidence) {
-			e.audit.Decisions = slices.DeleteFunc(e.audit.Decisions, func(d adclicks.DecisionRow) bool {
+			e.Audit.Decisions = slices.DeleteFunc(e.Audit.Decisions, func(d adclicks.DecisionRow) bool {
 				return d.Click == "click-11"
 			})
 		}, "click-11 at 0/0 is not decided"},
 		{once, "a decision about nothing", fail, func(e *evidence) { e.decision("click-2").Offset = 99 },
 			"click-2 was decided at 1/99, where the log has nothing"},
-		{once, "a window has one more", fail, func(e *evidence) { e.audit.Windows[0].Clicks++ },
+		{once, "a window has one more", fail, func(e *evidence) { e.Audit.Windows[0].Clicks++ },
 			"the windows of campaign-1/ad-1 have"},
 		{once, "nothing is sent twice", maybe, func(e *evidence) {
-			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool { return r.Op.ID == 9 })
+			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool { return r.Op.ID == 9 })
 		}, "no click was in flight twice at once"},
 
 		{all, "all is well", pass, nothing, "7 counted, 1 corrected, 1 late, 1 duplicates, 1 fraud"},
@@ -219,26 +219,26 @@ func countCases() []verdictCase {
 			"click-2 at 1/1 is counted in the window 1700000000000"},
 		{all, "one is missing", fail, lose, "partition 1 of the log: 5 counted + 1 corrected + 1 late"},
 		{all, "nothing is late", maybe, func(e *evidence) {
-			e.p.Horizon, e.decision("click-9").Verdict = sut.Duration(time.Hour), "corrected"
+			e.P.Horizon, e.decision("click-9").Verdict = sut.Duration(time.Hour), "corrected"
 		}, "no click was late"},
 		{all, "nothing is corrected", maybe, func(e *evidence) {
-			e.p.Horizon, e.decision("click-7").Verdict = 0, "late"
+			e.P.Horizon, e.decision("click-7").Verdict = 0, "late"
 		}, "no window was corrected"},
 		{all, "no fraud", maybe, func(e *evidence) {
-			e.p.FraudMost, e.decision("click-5").Verdict = 10, "counted"
+			e.P.FraudMost, e.decision("click-5").Verdict = 10, "counted"
 		}, "nothing was fraud"},
 
 		{recount, "all is well", pass, nothing, ""},
-		{recount, "another count", fail, func(e *evidence) { e.audit.Windows[0].Clicks++ },
+		{recount, "another count", fail, func(e *evidence) { e.Audit.Windows[0].Clicks++ },
 			"real time has 4 clicks, 2 of them on time, for 150 cents; the log has 3, 2 and 150"},
-		{recount, "users that are not there", fail, func(e *evidence) { e.audit.Windows[0].Users = 40 },
+		{recount, "users that are not there", fail, func(e *evidence) { e.Audit.Windows[0].Users = 40 },
 			"real time has 40 users; the log has 3"},
-		{recount, "a window of nothing", fail, func(e *evidence) { e.audit.Windows[0].WindowMS += 7 },
+		{recount, "a window of nothing", fail, func(e *evidence) { e.Audit.Windows[0].WindowMS += 7 },
 			"real time has 3 clicks in a window that should not be there"},
-		{recount, "the archive has less", fail, func(e *evidence) { e.audit.Recount[0].Clicks-- },
+		{recount, "the archive has less", fail, func(e *evidence) { e.Audit.Recount[0].Clicks-- },
 			"the archive has 2 clicks, 2 of them on time, for 150 cents; the log has 3, 2 and 150"},
 		{recount, "a window is missing", fail, func(e *evidence) {
-			e.audit.Recount = e.audit.Recount[1:]
+			e.Audit.Recount = e.Audit.Recount[1:]
 		}, "the archive has no such window; the log has 3 clicks"},
 		{recount, "a difference", fail, func(e *evidence) { e.op(91).Reply.Value = 2 },
 			"a reconciliation has 2 differences that nothing explains"},
@@ -252,26 +252,26 @@ func countCases() []verdictCase {
 		{recount, "none is answered", maybe, unknown(91), "no reconciliation compared a click"},
 		{recount, "nothing is there", maybe, func(e *evidence) {
 			e.op(91).Reply.Body = []byte(`{}`)
-			e.audit.Log, e.audit.Windows, e.audit.Recount = nil, nil, nil
+			e.Audit.Log, e.Audit.Windows, e.Audit.Recount = nil, nil, nil
 		}, "no reconciliation compared a click"},
 
 		{closed, "all is well", pass, nothing,
 			"1 windows were seen closed and were corrected after that"},
-		{closed, "no gauge", pass, func(e *evidence) { e.samples = nil }, "no gauge looked"},
-		{closed, "seen too late", maybe, func(e *evidence) { e.samples = e.samples[1:] },
+		{closed, "no gauge", pass, func(e *evidence) { e.Samples = nil }, "no gauge looked"},
+		{closed, "seen too late", maybe, func(e *evidence) { e.Samples = e.Samples[1:] },
 			"no window was seen closed and was corrected after that"},
 		{closed, "a correction that is not logged", fail, func(e *evidence) {
 			e.decision("click-7").Verdict = "counted"
 		}, "it has 3 clicks, 2 of them on time, and 0 corrections are logged"},
-		{closed, "a correction that is hidden", fail, func(e *evidence) { e.audit.Windows[0].OnTime++ },
+		{closed, "a correction that is hidden", fail, func(e *evidence) { e.Audit.Windows[0].OnTime++ },
 			"it has 3 clicks, 3 of them on time, and 1 corrections are logged"},
 		{closed, "it had more", fail, seen(func(l *adclicks.Look) { l.Closed[0].Clicks-- }),
 			"was closed with 3 clicks, 2 of them on time, and has 2, 2 of them on time"},
 		{closed, "it has less at the end", fail, seen(func(l *adclicks.Look) { l.Closed[0].Clicks += 2 }),
 			"was closed with 5 clicks, 2 of them on time, which it has not at the end"},
 		{closed, "nothing is corrected", maybe, func(e *evidence) {
-			e.p.Horizon, e.audit.Windows[0].Clicks = 0, 2
-			e.decision("click-7").Verdict, e.samples = "late", nil
+			e.P.Horizon, e.Audit.Windows[0].Clicks = 0, 2
+			e.decision("click-7").Verdict, e.Samples = "late", nil
 		}, "no window was corrected"},
 	}
 }
@@ -284,7 +284,7 @@ func otherCases() []verdictCase {
 	killed := []history.Window{{Kind: history.FaultWindow, Fault: "kill postgres",
 		Start: 2 * time.Second, End: 2100 * ms, Recovered: 2100 * ms}}
 	of := func(change func(*adclicks.BudgetRow)) func(*evidence) {
-		return func(e *evidence) { change(&e.audit.Budgets[0]) }
+		return func(e *evidence) { change(&e.Audit.Budgets[0]) }
 	}
 	return []verdictCase{
 		{budget, "all is well", pass, nothing, ""},
@@ -301,7 +301,7 @@ func otherCases() []verdictCase {
 		}, "campaign-1: a click of 50 cents was refused, though of 500 only 350 were given out"},
 		{budget, "spent in each of two", pass, func(e *evidence) {
 			suttest.Deny(e.op(24), adclicks.ErrOverBudget)
-			e.audit.Budgets[0].Holders = 2
+			e.Audit.Budgets[0].Holders = 2
 		}, ""},
 		{budget, "clicks were under way", pass, func(e *evidence) {
 			suttest.Deny(e.op(24), adclicks.ErrOverBudget)
@@ -310,30 +310,30 @@ func otherCases() []verdictCase {
 		{budget, "another budget", fail, of(func(b *adclicks.BudgetRow) { b.Budget = 5000 }),
 			"campaign-1 has a budget of 5000 cents, once more or other than 500"},
 		{budget, "given to nobody", fail, func(e *evidence) {
-			e.audit.Budgets[1].Allotted, e.audit.Budgets[1].Holders = 400, 0
+			e.Audit.Budgets[1].Allotted, e.Audit.Budgets[1].Holders = 400, 0
 		}, "campaign-2: 400 cents were given out to 0, for clicks of 50"},
 		{budget, "refused too early", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 400 }),
 			"campaign-1: a click of 50 cents was refused, though of 500 only 400 were given out"},
-		{budget, "no budget", fail, func(e *evidence) { e.audit.Budgets = e.audit.Budgets[:1] },
+		{budget, "no budget", fail, func(e *evidence) { e.Audit.Budgets = e.Audit.Budgets[:1] },
 			"campaign-2 has spent 50 cents and has no budget"},
 		{budget, "nothing is used up", maybe, func(e *evidence) {
-			e.p.Budget = 1000
-			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool { return r.Op.ID == 80 })
-			e.audit.Budgets[0].Budget, e.audit.Budgets[1].Budget = 1000, 1000
+			e.P.Budget = 1000
+			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool { return r.Op.ID == 80 })
+			e.Audit.Budgets[0].Budget, e.Audit.Budgets[1].Budget = 1000, 1000
 		}, "no budget was used up"},
 
 		{same, "all is well", pass, nothing, ""},
 		{same, "a lost answer", pass, unknown(92), ""},
-		{same, "other bytes", fail, func(e *evidence) { e.audit.Replays[1].Again = "other" },
+		{same, "other bytes", fail, func(e *evidence) { e.Audit.Replays[1].Again = "other" },
 			"the digest of real time is digest of 10, that of the replay other"},
 		{same, "nobody asked", fail, forget(adclicks.KindReplay),
 			"nobody has asked for a replay of partition 0"},
-		{same, "more than there is", fail, func(e *evidence) { e.audit.Replays[1].Next = 11 },
+		{same, "more than there is", fail, func(e *evidence) { e.Audit.Replays[1].Next = 11 },
 			"a replay read 11 clicks of partition 1, which has 10"},
-		{same, "not made", fail, func(e *evidence) { e.audit.Replays = e.audit.Replays[:1] },
+		{same, "not made", fail, func(e *evidence) { e.Audit.Replays = e.Audit.Replays[:1] },
 			"a replay of partition 1 was asked for, and was not made"},
 		{same, "nothing to replay", maybe, func(e *evidence) {
-			e.audit.Replays[0].Next, e.audit.Replays[1].Next = 0, 0
+			e.Audit.Replays[0].Next, e.Audit.Replays[1].Next = 0, 0
 		}, "no click was replayed"},
 
 		{shown, "all is well", pass, nothing, ""},
@@ -353,16 +353,16 @@ func otherCases() []verdictCase {
 			"a click has waited for 2.27s in the log, and so have others: consumers are 9 clicks behind"},
 		{lag, "a consumer stands still in a fault", maybe, func(e *evidence) {
 			still(e)
-			e.windows = killed
+			e.Windows = killed
 		}, "no click was acknowledged 1s before a sample, outside faults"},
-		{lag, "no gauge", maybe, func(e *evidence) { e.samples = nil }, "no click was acknowledged"},
+		{lag, "no gauge", maybe, func(e *evidence) { e.Samples = nil }, "no click was acknowledged"},
 
 		{fresh, "all is well", pass, nothing, ""},
 		{fresh, "old figures", fail, func(e *evidence) { e.op(90).Reply.Value = 3 },
 			"the dashboard of campaign-1 showed 3 clicks; 7 had been acknowledged 1.045s before"},
 		{fresh, "old figures in a fault", maybe, func(e *evidence) {
 			e.op(90).Reply.Value = 3
-			e.windows = killed
+			e.Windows = killed
 		}, "nobody looked at a dashboard long enough after a click"},
 	}
 }

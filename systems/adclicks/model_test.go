@@ -236,9 +236,9 @@ func streetOf(
 	}
 	w := suttest.NewWorld(seed, load, trouble)
 	c := newCounter(*p, w.Rand.IntN)
-	e := &evidence{p: p}
+	e := &evidence{suttest.NewEvidence[adclicks.Audit](adclicks.System(), p)}
 	if fault {
-		e.windows = w.LoseAnswers()
+		e.Windows = w.LoseAnswers()
 	}
 	var watch func()
 	watch = func() {
@@ -246,14 +246,14 @@ func streetOf(
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.samples = append(e.samples, history.Sample{From: w.Now, To: w.Now, Body: body})
+		e.Samples = append(e.Samples, history.Sample{From: w.Now, To: w.Now, Body: body})
 		if w.Busy() {
 			w.After(50*ms, watch)
 		}
 	}
 	w.After(0, watch)
 	w.Run(c, 300, time.Second)
-	e.records, e.audit = w.Records, c.audit()
+	e.Records, e.Audit = w.Records, c.audit()
 	return e
 }
 

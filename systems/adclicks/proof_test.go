@@ -6,7 +6,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -17,17 +16,7 @@ const ms = time.Millisecond
 
 // evidence is a history and an audit, which tests change.
 type evidence struct {
-	p       *adclicks.Params
-	records []history.Record
-	windows []history.Window
-	samples []history.Sample
-	audit   adclicks.Audit
-}
-
-func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
-	t.Helper()
-	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
-	return suttest.Verdicts(adclicks.System().Invariants(e.p), h, suttest.Encoded(t, e.audit))
+	suttest.Evidence[adclicks.Params, adclicks.Audit]
 }
 
 // anyStreet is a street of any kind.
@@ -54,8 +43,8 @@ func anyStreet(t *rapid.T) *adclicks.Params {
 
 // proof is what the judges of adclicks are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
+		Parts: (*evidence).Parts,
 		Unnoticed: map[string][]string{
 			"who looks, and is refused, changes nothing": {"deny dashboard", "deny reconcile",
 				"change client of dashboard", "change client of reconcile", "change key of reconcile",
@@ -84,7 +73,7 @@ func TestJudges(t *testing.T) {
 	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
 		{Name: "a click counts twice", Breaks: adclicks.ClicksOnce,
 			Do: func(e *evidence, pick func(int) int) bool {
-				d := suttest.PickFrom(e.audit.Decisions, pick, func(d *adclicks.DecisionRow) bool {
+				d := suttest.PickFrom(e.Audit.Decisions, pick, func(d *adclicks.DecisionRow) bool {
 					return d.Verdict == "duplicate"
 				})
 				if d != nil {
@@ -94,16 +83,16 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "a consumer stands still", Breaks: adclicks.ConsumerLag,
 			Do: func(e *evidence, _ func(int) int) bool {
-				for i := range e.samples {
+				for i := range e.Samples {
 					e.saw(i, func(l *adclicks.Look) { l.Consumed = []int64{0, 0} })
 				}
-				return len(e.samples) > 0
+				return len(e.Samples) > 0
 			}},
 		{Name: "a dashboard forgets everything", Breaks: adclicks.DashboardFresh,
 			Do: func(e *evidence, _ func(int) int) bool {
 				found := false
-				for i := range e.records {
-					r := &e.records[i]
+				for i := range e.Records {
+					r := &e.Records[i]
 					if r.Op.Kind == adclicks.KindDashboard && r.Outcome == history.OK && r.Reply.Value > 9 {
 						r.Reply.Value, found = 0, true
 					}

@@ -24,7 +24,7 @@ func TestClauses(t *testing.T) {
 func everyEnd(t *testing.T) *evidence {
 	for seed := range uint64(100) {
 		e, ends := shopOf(t, seed, crowd(), suttest.Trouble{}, false), map[string]bool{}
-		for _, a := range e.audit.Attempts {
+		for _, a := range e.Audit.Attempts {
 			ends[a.State] = true
 		}
 		if ends["paid"] && ends["refused"] && ends["compensated"] && ends["left"] {
@@ -47,29 +47,29 @@ func nothing(*evidence) {}
 
 // first is the first attempt in a state.
 func (e *evidence) first(state string) *checkout.AttemptRow {
-	i := slices.IndexFunc(e.audit.Attempts, func(a checkout.AttemptRow) bool {
+	i := slices.IndexFunc(e.Audit.Attempts, func(a checkout.AttemptRow) bool {
 		return a.State == state
 	})
-	return &e.audit.Attempts[i]
+	return &e.Audit.Attempts[i]
 }
 
 // order is that of an attempt.
 func (e *evidence) order(a *checkout.AttemptRow) *checkout.OrderRow {
-	i := slices.IndexFunc(e.audit.Orders, func(o checkout.OrderRow) bool { return o.Key == a.Key })
-	return &e.audit.Orders[i]
+	i := slices.IndexFunc(e.Audit.Orders, func(o checkout.OrderRow) bool { return o.Key == a.Key })
+	return &e.Audit.Orders[i]
 }
 
 // record is the first of an operation.
 func (e *evidence) record(id uint64) *history.Record {
-	i := slices.IndexFunc(e.records, func(r history.Record) bool { return r.Op.ID == id })
-	return &e.records[i]
+	i := slices.IndexFunc(e.Records, func(r history.Record) bool { return r.Op.ID == id })
+	return &e.Records[i]
 }
 
 // each changes all records of a kind and outcome.
 func each(kind string, of history.Outcome, change func(*history.Record)) func(*evidence) {
 	return func(e *evidence) {
-		for i := range e.records {
-			if r := &e.records[i]; r.Op.Kind == kind && r.Outcome == of {
+		for i := range e.Records {
+			if r := &e.Records[i]; r.Op.Kind == kind && r.Outcome == of {
 				change(r)
 			}
 		}
@@ -78,7 +78,7 @@ func each(kind string, of history.Outcome, change func(*history.Record)) func(*e
 
 func unknown(r *history.Record) { r.Outcome, r.Reply = history.Unknown, history.Reply{} }
 
-func noAudit(e *evidence) { e.audit = checkout.Audit{} }
+func noAudit(e *evidence) { e.Audit = checkout.Audit{} }
 
 // attemptCases are about attempts and their ends.
 func attemptCases() []verdictCase {
@@ -86,13 +86,13 @@ func attemptCases() []verdictCase {
 		checkout.OneOrder
 	return []verdictCase{
 		{kept, "all are there", pass, nothing, ""},
-		{kept, "one is not", fail, func(e *evidence) { e.audit.Attempts = e.audit.Attempts[1:] },
+		{kept, "one is not", fail, func(e *evidence) { e.Audit.Attempts = e.Audit.Attempts[1:] },
 			"has no effect at the end"},
-		{kept, "one of somebody else", fail, func(e *evidence) { e.audit.Attempts[0].User = "x" }, `"x"`},
-		{kept, "one that nobody began", fail, func(e *evidence) { e.audit.Attempts[0].ID = 5 },
+		{kept, "one of somebody else", fail, func(e *evidence) { e.Audit.Attempts[0].User = "x" }, `"x"`},
+		{kept, "one that nobody began", fail, func(e *evidence) { e.Audit.Attempts[0].ID = 5 },
 			"was never requested"},
 		{kept, "twice", fail, func(e *evidence) {
-			e.audit.Attempts = append(e.audit.Attempts, e.audit.Attempts[0])
+			e.Audit.Attempts = append(e.Audit.Attempts, e.Audit.Attempts[0])
 		}, "there are"},
 		{kept, "no audit", maybe, noAudit, "audit"},
 
@@ -108,30 +108,30 @@ func attemptCases() []verdictCase {
 			"and is paid at the end"},
 		{ends, "an end that was taken back", fail, func(e *evidence) {
 			a := e.first("refused")
-			e.audit.Steps = append(e.audit.Steps, checkout.Step{Seq: 1 << 30, ID: a.ID, Token: a.Token,
+			e.Audit.Steps = append(e.Audit.Steps, checkout.Step{Seq: 1 << 30, ID: a.ID, Token: a.Token,
 				Before: "refused", State: "pending"})
 		}, "went from refused to pending"},
 		{ends, "refused while it waits", pass, func(e *evidence) {
 			a := e.first("refused")
-			e.audit.Steps = slices.DeleteFunc(e.audit.Steps, func(s checkout.Step) bool {
+			e.Audit.Steps = slices.DeleteFunc(e.Audit.Steps, func(s checkout.Step) bool {
 				return s.ID == a.ID && s.State == "admitted"
 			})
-			for i := range e.audit.Steps {
-				if s := &e.audit.Steps[i]; s.ID == a.ID && s.State == "refused" {
+			for i := range e.Audit.Steps {
+				if s := &e.Audit.Steps[i]; s.ID == a.ID && s.State == "refused" {
 					s.Before = "waiting"
 				}
 			}
 		}, ""},
 		{ends, "an order of a refused attempt", fail, func(e *evidence) {
 			a := e.first("refused")
-			e.audit.Orders = append(e.audit.Orders, checkout.OrderRow{Key: a.Key, ID: a.ID,
+			e.Audit.Orders = append(e.Audit.Orders, checkout.OrderRow{Key: a.Key, ID: a.ID,
 				User: a.User, Product: a.Product, State: "paid"})
 		}, "is refused, and its order is"},
 		{ends, "an order of nobody", fail, func(e *evidence) {
-			e.audit.Orders[0].Key = "another"
+			e.Audit.Orders[0].Key = "another"
 		}, "is of no attempt"},
 		{ends, "one has left unasked", fail, func(e *evidence) {
-			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
 				return r.Op.Kind == checkout.KindLeave
 			})
 		}, "which nobody asked for"},
@@ -141,8 +141,8 @@ func attemptCases() []verdictCase {
 		{ends, "one has left and was not told", pass, each(checkout.KindLeave, history.OK, unknown), ""},
 		{ends, "one that has left is there again", fail, func(e *evidence) {
 			a := e.first("left")
-			for i := range e.audit.Steps {
-				if s := &e.audit.Steps[i]; s.ID == a.ID && s.State == "left" {
+			for i := range e.Audit.Steps {
+				if s := &e.Audit.Steps[i]; s.ID == a.ID && s.State == "left" {
 					s.State = "refused"
 				}
 			}
@@ -153,13 +153,13 @@ func attemptCases() []verdictCase {
 
 		{token, "the same", pass, nothing, ""},
 		{token, "another one", fail, func(e *evidence) {
-			r := *e.record(e.audit.Attempts[0].ID)
+			r := *e.record(e.Audit.Attempts[0].ID)
 			r.Reply.Key = "another"
-			e.records = append(e.records, r)
+			e.Records = append(e.Records, r)
 		}, "another"},
 		{token, "nobody sends again", maybe, func(e *evidence) {
 			seen := map[uint64]bool{}
-			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
 				twice := seen[r.Op.ID]
 				seen[r.Op.ID] = true
 				return twice
@@ -170,21 +170,21 @@ func attemptCases() []verdictCase {
 		{one, "two at a time", fail, func(e *evidence) {
 			o := *e.order(e.first("paid"))
 			o.Key, o.ID = "more", 999
-			e.audit.Orders = append(e.audit.Orders, o)
+			e.Audit.Orders = append(e.Audit.Orders, o)
 		}, "2 at once, of at most 1"},
 		{one, "another one when the first is cancelled", pass, func(e *evidence) {
 			o := e.order(e.first("compensated"))
 			o.User = "x" // who has no other one
 			more := *o
 			more.Key, more.ID, more.State, more.MadeNS, more.EndedNS = "more", 999, "paid", o.EndedNS, 0
-			e.audit.Orders = append(e.audit.Orders, more)
+			e.Audit.Orders = append(e.Audit.Orders, more)
 		}, ""},
 		{one, "two of one join", fail, func(e *evidence) {
 			o := *e.order(e.first("paid"))
 			o.Key, o.User = "more", "x"
-			e.audit.Orders = append(e.audit.Orders, o)
+			e.Audit.Orders = append(e.Audit.Orders, o)
 		}, "there are"},
-		{one, "no orders", maybe, func(e *evidence) { e.audit.Orders = nil }, "no orders"},
+		{one, "no orders", maybe, func(e *evidence) { e.Audit.Orders = nil }, "no orders"},
 	}
 }
 
@@ -195,7 +195,7 @@ func moneyCases() []verdictCase {
 	payment := func(of string, change func(*evidence, int)) func(*evidence) {
 		return func(e *evidence) {
 			key := e.first(of).Key
-			change(e, slices.IndexFunc(e.audit.Payments, func(p checkout.PaymentRow) bool {
+			change(e, slices.IndexFunc(e.Audit.Payments, func(p checkout.PaymentRow) bool {
 				return p.Key == key
 			}))
 		}
@@ -203,13 +203,13 @@ func moneyCases() []verdictCase {
 	more := func(n int) func(*evidence) {
 		return func(e *evidence) {
 			sold := 0
-			for _, o := range e.audit.Orders {
+			for _, o := range e.Audit.Orders {
 				if o.Product == 1 && o.State != "cancelled" {
 					sold++
 				}
 			}
-			for i := sold; i < e.p.Units+n; i++ {
-				e.audit.Orders = append(e.audit.Orders, checkout.OrderRow{ID: uint64(1000 + i),
+			for i := sold; i < e.P.Units+n; i++ {
+				e.Audit.Orders = append(e.Audit.Orders, checkout.OrderRow{ID: uint64(1000 + i),
 					Product: 1, State: "paid", MadeNS: 3e18})
 			}
 		}
@@ -217,89 +217,89 @@ func moneyCases() []verdictCase {
 	return []verdictCase{
 		{oversell, "all are sold", pass, more(0), ""},
 		{oversell, "one more", fail, more(1), "only 15 exist"},
-		{oversell, "nobody has one", maybe, func(e *evidence) { e.audit.Orders = []checkout.OrderRow{} },
+		{oversell, "nobody has one", maybe, func(e *evidence) { e.Audit.Orders = []checkout.OrderRow{} },
 			"nobody has an order"},
 
 		{money, "settled", pass, nothing, ""},
 		{money, "a paid order that was not captured", fail, payment("paid", func(e *evidence, i int) {
-			e.audit.Payments = slices.Delete(e.audit.Payments, i, i+1)
+			e.Audit.Payments = slices.Delete(e.Audit.Payments, i, i+1)
 		}), "captured 0 times"},
 		{money, "captured twice", fail, payment("paid", func(e *evidence, i int) {
-			e.audit.Payments = append(e.audit.Payments, e.audit.Payments[i])
+			e.Audit.Payments = append(e.Audit.Payments, e.Audit.Payments[i])
 		}), "captured 2 times"},
 		{money, "captured for another price", fail, payment("paid", func(e *evidence, i int) {
-			e.audit.Payments[i].Amount = 7
+			e.Audit.Payments[i].Amount = 7
 		}), "7 of 4999"},
 		{money, "kept for a cancelled order", fail, func(e *evidence) {
-			e.audit.Payments = append(e.audit.Payments, checkout.PaymentRow{Key: e.first("compensated").Key,
-				Kind: "capture", Amount: e.p.Price})
+			e.Audit.Payments = append(e.Audit.Payments, checkout.PaymentRow{Key: e.first("compensated").Key,
+				Kind: "capture", Amount: e.P.Price})
 		}, "is cancelled"},
 		{money, "kept for nothing", fail, func(e *evidence) {
-			e.audit.Payments = append(e.audit.Payments, checkout.PaymentRow{Key: "x", Kind: "capture",
+			e.Audit.Payments = append(e.Audit.Payments, checkout.PaymentRow{Key: "x", Kind: "capture",
 				Amount: 1})
 		}, "it has no order"},
 		{money, "called back as declined", fail, func(e *evidence) {
-			e.audit.Callbacks = append(e.audit.Callbacks, checkout.CallbackRow{Key: e.first("paid").Key})
+			e.Audit.Callbacks = append(e.Audit.Callbacks, checkout.CallbackRow{Key: e.first("paid").Key})
 		}, "called back that it is not"},
-		{money, "no provider that calls back", pass, func(e *evidence) { e.audit.Callbacks = nil }, ""},
+		{money, "no provider that calls back", pass, func(e *evidence) { e.Audit.Callbacks = nil }, ""},
 		{money, "no callback came twice", maybe, func(e *evidence) {
-			e.audit.Callbacks = []checkout.CallbackRow{}
+			e.Audit.Callbacks = []checkout.CallbackRow{}
 		}, "never called back again"},
 		{money, "nothing was refunded", maybe, noRefunds, "no captured payment was refunded"},
 		{money, "nothing had to be", pass, func(e *evidence) {
 			noRefunds(e)
-			e.p.SlowTime = 0
+			e.P.SlowTime = 0
 		}, ""},
 		{money, "nobody paid", maybe, func(e *evidence) {
-			e.audit.Orders, e.audit.Payments = []checkout.OrderRow{}, []checkout.PaymentRow{}
+			e.Audit.Orders, e.Audit.Payments = []checkout.OrderRow{}, []checkout.PaymentRow{}
 		}, "no order is paid"},
 
 		{stock, "adds up", pass, nothing, ""},
-		{stock, "one is gone", fail, func(e *evidence) { e.audit.Stock[0].Available += 2 }, "want 15"},
-		{stock, "a product is left out", fail, func(e *evidence) { e.audit.Stock = e.audit.Stock[1:] },
+		{stock, "one is gone", fail, func(e *evidence) { e.Audit.Stock[0].Available += 2 }, "want 15"},
+		{stock, "a product is left out", fail, func(e *evidence) { e.Audit.Stock = e.Audit.Stock[1:] },
 			"does not list product-1"},
 		{stock, "one was bought", pass, func(e *evidence) {
-			e.audit.Stock[0].Available++
-			e.audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: 1,
+			e.Audit.Stock[0].Available++
+			e.Audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: 1,
 				Cancelled: []string{}}}
 		}, ""},
 		{stock, "never off", pass, sampled(`{"open":1,"most":15,"off":0}`), ""},
 		{stock, "off for a moment", fail, sampled(`{"open":1,"most":1,"off":2}`), "of 2 products"},
-		{stock, "no stock", maybe, func(e *evidence) { e.audit.Stock = nil }, "no stock"},
+		{stock, "no stock", maybe, func(e *evidence) { e.Audit.Stock = nil }, "no stock"},
 
 		{drift, "none", pass, nothing, ""},
-		{drift, "a hold that nobody has", fail, func(e *evidence) { e.audit.Gate[0].Left-- }, "no such"},
+		{drift, "a hold that nobody has", fail, func(e *evidence) { e.Audit.Gate[0].Left-- }, "no such"},
 		{drift, "a product that Redis has forgotten", fail, func(e *evidence) {
-			e.audit.Gate = e.audit.Gate[1:]
+			e.Audit.Gate = e.Audit.Gate[1:]
 		}, "no such gate"},
 		{drift, "no second store", maybe, func(e *evidence) {
-			e.audit.Gate, e.audit.Contract.RepairLagNS = nil, 0
+			e.Audit.Gate, e.Audit.Contract.RepairLagNS = nil, 0
 		}, "no gates"},
 
 		{free, "sold out", pass, nothing, ""},
 		{free, "told sold out before anybody came", fail, func(e *evidence) {
-			r := *e.record(e.audit.Attempts[0].ID)
+			r := *e.record(e.Audit.Attempts[0].ID)
 			r.Start, r.End, r.Op.ID = 0, 0, 999
 			suttest.Deny(&r, checkout.ErrSoldOut)
-			e.records = append(e.records, r)
+			e.Records = append(e.Records, r)
 		}, "refused as sold out between 0s and 0s"},
 		{free, "the same, while a second store may be late", fail, func(e *evidence) {
-			e.audit.Contract.RepairLagNS = int64(time.Second)
-			r := *e.record(e.audit.Attempts[0].ID)
+			e.Audit.Contract.RepairLagNS = int64(time.Second)
+			r := *e.record(e.Audit.Attempts[0].ID)
 			r.Start, r.End, r.Op.ID = 0, 0, 999
 			suttest.Deny(&r, checkout.ErrSoldOut)
-			e.records = append(e.records, r)
+			e.Records = append(e.Records, r)
 		}, "refused as sold out between 0s and 0s"},
 		{free, "sold out, of units that were bought before", fail, func(e *evidence) {
-			e.audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: 1000,
+			e.Audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: 1000,
 				Cancelled: []string{}, AtNS: 1}}
 		}, "of 1015 units"},
 		{free, "sold out, before units were bought", pass, func(e *evidence) {
-			e.audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: 1000,
+			e.Audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: 1000,
 				Cancelled: []string{}, AtNS: 1 << 62}}
 		}, ""},
 		{free, "a promise that excuses everything", maybe, func(e *evidence) {
-			e.audit.Contract.RepairLagNS = int64(time.Hour)
+			e.Audit.Contract.RepairLagNS = int64(time.Hour)
 		}, "the most allowed is 10s"},
 	}
 }
@@ -307,10 +307,10 @@ func moneyCases() []verdictCase {
 // noRefunds leaves out captures that were refunded, and the refunds.
 func noRefunds(e *evidence) {
 	back := map[string]bool{}
-	for _, p := range e.audit.Payments {
+	for _, p := range e.Audit.Payments {
 		back[p.Key] = back[p.Key] || p.Kind == "refund"
 	}
-	e.audit.Payments = slices.DeleteFunc(e.audit.Payments, func(p checkout.PaymentRow) bool {
+	e.Audit.Payments = slices.DeleteFunc(e.Audit.Payments, func(p checkout.PaymentRow) bool {
 		return back[p.Key]
 	})
 }
@@ -318,18 +318,18 @@ func noRefunds(e *evidence) {
 // sampled is a look of the gauge.
 func sampled(body string) func(*evidence) {
 	return func(e *evidence) {
-		e.samples = append(e.samples, history.Sample{From: ms, To: 2 * ms, Body: []byte(body)})
+		e.Samples = append(e.Samples, history.Sample{From: ms, To: 2 * ms, Body: []byte(body)})
 	}
 }
 
 // excess makes orders of the first product, so many more than there are units. They are paid, each
 // a nanosecond younger than the one before, and their keys are "0", "1" and so on.
 func (e *evidence) excess(n int) {
-	e.audit.Orders = slices.DeleteFunc(e.audit.Orders, func(o checkout.OrderRow) bool {
+	e.Audit.Orders = slices.DeleteFunc(e.Audit.Orders, func(o checkout.OrderRow) bool {
 		return o.Product == 1
 	})
-	for i := range e.p.Units + n {
-		e.audit.Orders = append(e.audit.Orders, checkout.OrderRow{Key: strconv.Itoa(i), ID: uint64(i) + 1,
+	for i := range e.P.Units + n {
+		e.Audit.Orders = append(e.Audit.Orders, checkout.OrderRow{Key: strconv.Itoa(i), ID: uint64(i) + 1,
 			User: strconv.Itoa(i), Product: 1, State: "paid", MadeNS: int64(i) + 1})
 	}
 }
@@ -341,12 +341,12 @@ func excessCases() []verdictCase {
 	settled := func(bought int64, keys ...string) func(*evidence) {
 		return func(e *evidence) {
 			e.excess(2)
-			for i := range e.audit.Orders {
-				if o := &e.audit.Orders[i]; slices.Contains(keys, o.Key) {
+			for i := range e.Audit.Orders {
+				if o := &e.Audit.Orders[i]; slices.Contains(keys, o.Key) {
 					o.State, o.EndedNS = "cancelled", 2*int64(time.Hour)
 				}
 			}
-			e.audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: bought,
+			e.Audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: bought,
 				Cancelled: append([]string{}, keys...), AtNS: 100 + int64(time.Hour)}}
 		}
 	}
@@ -358,18 +358,18 @@ func excessCases() []verdictCase {
 		{excess, "an older one is", fail, settled(0, "16", "3"), "order 3 was cancelled"},
 		{excess, "one that may have been out of sight is kept", pass, func(e *evidence) {
 			settled(0, "16", "15")(e)
-			e.audit.Orders[len(e.audit.Orders)-4].MadeNS = int64(time.Hour)
+			e.Audit.Orders[len(e.Audit.Orders)-4].MadeNS = int64(time.Hour)
 		}, ""},
 		{excess, "more are cancelled than there were too many", fail, settled(0, "16", "15", "14"),
 			"17 orders for 15 units; 3 were"},
 		{excess, "more are bought", fail, settled(3), "17 orders for 15 units; 3 were"},
 		{excess, "bought twice", fail, func(e *evidence) {
 			settled(2)(e)
-			e.audit.Settlements = append(e.audit.Settlements, e.audit.Settlements[0])
+			e.Audit.Settlements = append(e.Audit.Settlements, e.Audit.Settlements[0])
 		}, "17 orders for 17 units; 2 were"},
 		{excess, "one was only said to be", fail, func(e *evidence) {
 			settled(0, "16", "15")(e)
-			e.audit.Orders[len(e.audit.Orders)-1].State = "paid"
+			e.Audit.Orders[len(e.Audit.Orders)-1].State = "paid"
 		}, "was to be cancelled"},
 		{excess, "no audit", maybe, noAudit, "audit"},
 
@@ -387,13 +387,13 @@ func roomCases() []verdictCase {
 	return []verdictCase{
 		{position, "forward", pass, nothing, ""},
 		{position, "back to the room", fail, func(e *evidence) {
-			i := slices.IndexFunc(e.records, func(r history.Record) bool {
+			i := slices.IndexFunc(e.Records, func(r history.Record) bool {
 				return r.Op.Kind == checkout.KindPoll && r.Outcome == history.OK
 			})
-			r := e.records[i]
+			r := e.Records[i]
 			r.Start, r.End = time.Hour, time.Hour
 			r.Reply = history.Reply{Value: 10_000, Body: []byte(`{"state":"waiting","position":10000}`)}
-			e.records = append(e.records, r)
+			e.Records = append(e.Records, r)
 		}, "at position 10000"},
 		{position, "an answer that cannot be read", fail, each(checkout.KindPoll, history.OK,
 			func(r *history.Record) { r.Reply.Body = []byte("?") }), "cannot be read"},
@@ -409,19 +409,19 @@ func roomCases() []verdictCase {
 		{fair, "first come first served", pass, nothing, ""},
 		{fair, "the other way round", fail, func(e *evidence) { firstLast(e, nil) }, "that came later"},
 		{fair, "nobody is admitted", maybe, func(e *evidence) {
-			for i := range e.audit.Attempts {
-				e.audit.Attempts[i].AdmitSeq = 0
+			for i := range e.Audit.Attempts {
+				e.Audit.Attempts[i].AdmitSeq = 0
 			}
 		}, "0 pairs came certainly"},
 
 		{room, "never full", pass, nothing, ""},
 		{room, "too many", fail, func(e *evidence) {
 			for i := range 11 { // nothing else of this product is left
-				e.audit.Steps = append(e.audit.Steps, checkout.Step{Seq: int64(1<<30 + i), ID: 1,
+				e.Audit.Steps = append(e.Audit.Steps, checkout.Step{Seq: int64(1<<30 + i), ID: 1,
 					Token: string(rune('a' + i)), Before: "waiting", State: "admitted"})
 			}
 		}, "11 at once, of at most 10"},
-		{room, "no audit", maybe, func(e *evidence) { e.audit.Steps = nil }, "audit"},
+		{room, "no audit", maybe, func(e *evidence) { e.Audit.Steps = nil }, "audit"},
 	}
 }
 
@@ -432,19 +432,19 @@ func edgeCases() []verdictCase {
 	passed := func(n int, apart time.Duration) func(*evidence) {
 		return func(e *evidence) {
 			for i := range n {
-				r := *e.record(e.audit.Attempts[0].ID)
+				r := *e.record(e.Audit.Attempts[0].ID)
 				op := checkout.JoinRequest{ID: uint64(1000 + i), Product: 1, User: "x", IP: "1.2.3.4"}
 				r.Op = checkout.API().Op(checkout.KindJoin, op)
 				r.Start = time.Duration(i) * apart
 				r.End = r.Start + ms
-				e.records = append(e.records, r)
+				e.Records = append(e.Records, r)
 			}
 		}
 	}
 	noted := func(n int, apart time.Duration) func(*evidence) {
 		return func(e *evidence) {
 			for i := range n {
-				e.audit.Attempts = append(e.audit.Attempts, checkout.AttemptRow{ID: uint64(1000 + i),
+				e.Audit.Attempts = append(e.Audit.Attempts, checkout.AttemptRow{ID: uint64(1000 + i),
 					Product: 1, State: "refused", User: "x", IP: "1.2.3.4",
 					PassedNS: int64(1e18) + int64(i)*int64(apart)})
 			}
@@ -452,7 +452,7 @@ func edgeCases() []verdictCase {
 	}
 	struck := func(and func(*evidence)) func(*evidence) {
 		return func(e *evidence) {
-			e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "kill redis",
+			e.Windows = []history.Window{{Kind: history.FaultWindow, Fault: "kill redis",
 				Start: 100 * ms, End: 200 * ms, Recovered: 200 * ms}}
 			and(e)
 		}

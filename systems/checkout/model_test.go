@@ -244,9 +244,9 @@ func shopOf(
 	for product := range s.left {
 		s.left[product] = int64(p.Units)
 	}
-	e := &evidence{p: p}
+	e := &evidence{suttest.NewEvidence[checkout.Audit](checkout.System(), p)}
 	if fault {
-		e.windows = w.LoseAnswers()
+		e.Windows = w.LoseAnswers()
 	}
 	var admitter func()
 	admitter = func() {
@@ -259,6 +259,6 @@ func shopOf(
 	}
 	w.After(0, admitter)
 	w.Run(s, 200, time.Second)
-	e.records, e.audit = w.Records, s.end()
+	e.Records, e.Audit = w.Records, s.end()
 	return e
 }

@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/suttest"
 	"stampede/systems/checkout"
@@ -17,17 +16,7 @@ const ms = time.Millisecond
 
 // evidence is a history and an audit, which tests change.
 type evidence struct {
-	p       *checkout.Params
-	records []history.Record
-	windows []history.Window
-	samples []history.Sample
-	audit   checkout.Audit
-}
-
-func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
-	t.Helper()
-	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
-	return suttest.Verdicts(checkout.System().Invariants(e.p), h, suttest.Encoded(t, e.audit))
+	suttest.Evidence[checkout.Params, checkout.Audit]
 }
 
 // anySale is a sale of any kind.
@@ -48,8 +37,8 @@ func anySale(t *rapid.T) *checkout.Params {
 
 // proof is what the judges of checkout are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
+		Parts: (*evidence).Parts,
 		Unnoticed: map[string][]string{
 			"a poll changes nothing, and is the same for everybody": {"deny poll",
 				"change client of poll", "change client of leave"},
@@ -93,7 +82,7 @@ func corruptions() []corruption {
 		fits func(*checkout.AttemptRow) bool, do func(*evidence, *checkout.AttemptRow),
 	) func(*evidence, func(int) int) bool {
 		return func(e *evidence, pick func(int) int) bool {
-			a := suttest.PickFrom(e.audit.Attempts, pick, fits)
+			a := suttest.PickFrom(e.Audit.Attempts, pick, fits)
 			if a != nil {
 				do(e, a)
 			}
@@ -107,21 +96,21 @@ func corruptions() []corruption {
 			return true
 		}},
 		{"orders beyond the stock", checkout.NoOversell, func(e *evidence, pick func(int) int) bool {
-			o := suttest.PickFrom(e.audit.Orders, pick, paid)
-			for i := 0; o != nil && i <= e.p.Units; i++ {
+			o := suttest.PickFrom(e.Audit.Orders, pick, paid)
+			for i := 0; o != nil && i <= e.P.Units; i++ {
 				more := *o
 				more.Key, more.User = fmt.Sprint("more", i), "somebody"
-				e.audit.Orders = append(e.audit.Orders, more)
+				e.Audit.Orders = append(e.Audit.Orders, more)
 			}
 			return o != nil
 		}},
 		{"an attempt is gone", checkout.AttemptsKept, func(e *evidence, pick func(int) int) bool {
-			r := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+			r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
 				return r.Op.Kind == checkout.KindJoin && r.Outcome == history.OK
 			})
-			for i := range e.audit.Attempts {
-				if e.audit.Attempts[i].ID == r.Op.ID {
-					e.audit.Attempts = append(e.audit.Attempts[:i:i], e.audit.Attempts[i+1:]...)
+			for i := range e.Audit.Attempts {
+				if e.Audit.Attempts[i].ID == r.Op.ID {
+					e.Audit.Attempts = append(e.Audit.Attempts[:i:i], e.Audit.Attempts[i+1:]...)
 					break
 				}
 			}
@@ -132,7 +121,7 @@ func corruptions() []corruption {
 		}, func(_ *evidence, a *checkout.AttemptRow) { a.State = "admitted" })},
 		{"money is kept for a cancelled order", checkout.PaidOrRefunded,
 			func(e *evidence, pick func(int) int) bool {
-				p := suttest.PickFrom(e.audit.Payments, pick, func(p *checkout.PaymentRow) bool {
+				p := suttest.PickFrom(e.Audit.Payments, pick, func(p *checkout.PaymentRow) bool {
 					return p.Kind == "refund"
 				})
 				if p != nil {
@@ -141,22 +130,22 @@ func corruptions() []corruption {
 				return p != nil
 			}},
 		{"a second order of a user", checkout.OneOrder, func(e *evidence, pick func(int) int) bool {
-			o := suttest.PickFrom(e.audit.Orders, pick, paid)
+			o := suttest.PickFrom(e.Audit.Orders, pick, paid)
 			if o != nil {
 				more := *o
 				more.Key = "more"
-				e.audit.Orders = append(e.audit.Orders, more)
+				e.Audit.Orders = append(e.Audit.Orders, more)
 			}
 			return o != nil
 		}},
 		{"another token", checkout.SameToken, func(e *evidence, pick func(int) int) bool {
 			twice := map[uint64]int{}
-			for i := range e.records {
-				if r := &e.records[i]; r.Op.Kind == checkout.KindJoin && r.Outcome == history.OK {
+			for i := range e.Records {
+				if r := &e.Records[i]; r.Op.Kind == checkout.KindJoin && r.Outcome == history.OK {
 					twice[r.Op.ID]++
 				}
 			}
-			r := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+			r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
 				return r.Outcome == history.OK && twice[r.Op.ID] > 1
 			})
 			if r != nil {
@@ -165,15 +154,15 @@ func corruptions() []corruption {
 			return r != nil
 		}},
 		{"a unit is gone", checkout.StockAddsUp, func(e *evidence, pick func(int) int) bool {
-			e.audit.Stock[pick(len(e.audit.Stock))].Available--
+			e.Audit.Stock[pick(len(e.Audit.Stock))].Available--
 			return true
 		}},
 		{"Redis has one more", checkout.DriftRepaired, func(e *evidence, pick func(int) int) bool {
-			e.audit.Gate[pick(len(e.audit.Gate))].Left++
+			e.Audit.Gate[pick(len(e.Audit.Gate))].Left++
 			return true
 		}},
 		{"a position goes back", checkout.PositionKept, func(e *evidence, pick func(int) int) bool {
-			r := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+			r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
 				return r.Op.Kind == checkout.KindPoll && r.Outcome == history.OK && r.Reply.Value == 0
 			})
 			if r != nil {
@@ -185,34 +174,34 @@ func corruptions() []corruption {
 		{"the first is admitted last", checkout.FairAdmission, firstLast},
 		{"too many at the checkout", checkout.RoomKept, func(e *evidence, _ func(int) int) bool {
 			n := 0
-			for i := range e.audit.Steps { // of one product, nobody is decided before all are admitted
-				if s := &e.audit.Steps[i]; s.State != "waiting" && s.Before != "waiting" {
+			for i := range e.Audit.Steps { // of one product, nobody is decided before all are admitted
+				if s := &e.Audit.Steps[i]; s.State != "waiting" && s.Before != "waiting" {
 					s.Seq += 100_000
 				} else if s.State == "admitted" {
 					n++
 				}
 			}
-			return n > 3*e.p.Room
+			return n > 3*e.P.Room
 		}},
 		{"a bot is let through", checkout.LimitsKept, attempt(func(a *checkout.AttemptRow) bool {
 			return a.PassedNS != 0
 		}, func(e *evidence, a *checkout.AttemptRow) {
-			for i := range e.audit.Attempts {
-				e.audit.Attempts[i].PassedNS, e.audit.Attempts[i].IP = a.PassedNS, a.IP
+			for i := range e.Audit.Attempts {
+				e.Audit.Attempts[i].PassedNS, e.Audit.Attempts[i].IP = a.PassedNS, a.IP
 			}
 		})},
 		{"refused while a unit is free", checkout.FreeIsForSale, func(e *evidence, _ func(int) int) bool {
 			// All orders but one are gone, and so are their attempts.
-			if len(e.audit.Orders) == 0 {
+			if len(e.Audit.Orders) == 0 {
 				return false
 			}
 			had := map[uint64]bool{}
-			for _, o := range e.audit.Orders {
+			for _, o := range e.Audit.Orders {
 				had[o.ID] = true
 			}
-			for i := range e.records {
-				if had[e.records[i].Op.ID] {
-					suttest.Deny(&e.records[i], checkout.ErrJoined)
+			for i := range e.Records {
+				if had[e.Records[i].Op.ID] {
+					suttest.Deny(&e.Records[i], checkout.ErrJoined)
 				}
 			}
 			return true
@@ -223,13 +212,13 @@ func corruptions() []corruption {
 // firstLast numbers the admissions of the product with the most of them the other way round.
 func firstLast(e *evidence, _ func(int) int) bool {
 	count, most := map[uint64]int64{}, uint64(0)
-	for _, a := range e.audit.Attempts {
+	for _, a := range e.Audit.Attempts {
 		if count[a.Product]++; count[a.Product] > count[most] {
 			most = a.Product
 		}
 	}
-	for i := range e.audit.Attempts {
-		if a := &e.audit.Attempts[i]; a.Product == most && a.AdmitSeq > 0 {
+	for i := range e.Audit.Attempts {
+		if a := &e.Audit.Attempts[i]; a.Product == most && a.AdmitSeq > 0 {
 			a.AdmitSeq = count[most] + 1 - a.AdmitSeq
 		}
 	}

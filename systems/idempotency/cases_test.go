@@ -26,23 +26,23 @@ const (
 func smallRun() *evidence {
 	p := market()
 	p.TTL = sut.Duration(time.Second)
-	e := &evidence{p: p, audit: idempotency.Audit{
-		Contract: idempotency.Contract{ReapLagNS: int64(100 * ms)}}}
+	e := &evidence{suttest.NewEvidence[idempotency.Audit](idempotency.System(), p)}
+	e.Audit.Contract.ReapLagNS = int64(100 * ms)
 	for i := range uint64(5) {
 		start := time.Duration(i) * 10 * ms
 		e.charge(i, 0, start)
-		e.records = append(e.records, e.records[len(e.records)-1])
-		e.records[len(e.records)-1].Start += ms
+		e.Records = append(e.Records, e.Records[len(e.Records)-1])
+		e.Records[len(e.Records)-1].Start += ms
 	}
-	for i := range e.audit.Keys {
-		k := &e.audit.Keys[i]
+	for i := range e.Audit.Keys {
+		k := &e.Audit.Keys[i]
 		k.State, k.GoneNS = "gone", k.DoneNS+int64(1050*ms)
 	}
 	e.add(history.Record{Op: request(0, 1), Start: 100 * ms, End: 105 * ms})
 	suttest.Deny(e.last(), idem.ErrOtherBody)
 	e.charge(0, 2, 1200*ms)
-	for i := range e.records {
-		e.records[i].Seq = uint64(i)
+	for i := range e.Records {
+		e.Records[i].Seq = uint64(i)
 	}
 	return e
 }
@@ -61,24 +61,24 @@ func (e *evidence) charge(i, step uint64, at time.Duration) {
 	now := int64(1e18) + int64(at+5*ms)
 	e.add(history.Record{Op: op, Outcome: history.OK, Start: at, End: at + 10*ms,
 		Reply: history.Reply{Key: receipt, Value: int64(100 + step), Body: []byte(`{}`)}})
-	e.audit.Charges = append(e.audit.Charges, idempotency.ChargeRow{ID: op.ID, Key: op.Key,
+	e.Audit.Charges = append(e.Audit.Charges, idempotency.ChargeRow{ID: op.ID, Key: op.Key,
 		Customer: op.Client, Amount: int64(100 + step), Receipt: receipt, AtNS: now})
-	e.audit.Keys = append(e.audit.Keys, idempotency.KeyRow{ID: op.ID, Key: op.Key, State: "done",
+	e.Audit.Keys = append(e.Audit.Keys, idempotency.KeyRow{ID: op.ID, Key: op.Key, State: "done",
 		Receipt: receipt, DoneNS: now + 1})
 }
 
 func (e *evidence) add(r history.Record) {
-	r.Seq, r.Intended = uint64(len(e.records)), r.Start
-	e.records = append(e.records, r)
+	r.Seq, r.Intended = uint64(len(e.Records)), r.Start
+	e.Records = append(e.Records, r)
 }
 
-func (e *evidence) last() *history.Record { return &e.records[len(e.records)-1] }
+func (e *evidence) last() *history.Record { return &e.Records[len(e.Records)-1] }
 
 // op is the last attempt of an operation.
 func (e *evidence) op(id uint64) *history.Record {
-	for i := range slices.Backward(e.records) {
-		if e.records[i].Op.ID == id {
-			return &e.records[i]
+	for i := range slices.Backward(e.Records) {
+		if e.Records[i].Op.ID == id {
+			return &e.Records[i]
 		}
 	}
 	return nil
@@ -107,16 +107,16 @@ const (
 	maybe = check.Undecided
 )
 
-func noAudit(e *evidence) { e.audit = idempotency.Audit{} }
+func noAudit(e *evidence) { e.Audit = idempotency.Audit{} }
 
 // chargeCases are about the provider's log.
 func chargeCases() []verdictCase {
 	const once, kept = idempotency.ChargedOnce, idempotency.ChargesKept
 	twice := func(after time.Duration) func(*evidence) {
 		return func(e *evidence) {
-			c := e.audit.Charges[1]
+			c := e.Audit.Charges[1]
 			c.Receipt, c.AtNS = "receipt-b", c.AtNS+int64(after)
-			e.audit.Charges = append(e.audit.Charges, c)
+			e.Audit.Charges = append(e.Audit.Charges, c)
 		}
 	}
 	return []verdictCase{
@@ -125,7 +125,7 @@ func chargeCases() []verdictCase {
 		{once, "again when it was", pass, twice(time.Second), ""},
 		{once, "another key", pass, func(e *evidence) {
 			twice(ms)(e)
-			e.audit.Charges[len(e.audit.Charges)-1].Key = "key-7"
+			e.Audit.Charges[len(e.Audit.Charges)-1].Key = "key-7"
 		}, ""},
 		{once, "nobody overlaps", maybe, func(e *evidence) {
 			e.op(annsCharge).Start, e.op(annsCharge).End = 500*ms, 510*ms
@@ -134,20 +134,20 @@ func chargeCases() []verdictCase {
 
 		{kept, "a charge of unknown outcome", pass, func(e *evidence) { unknown(e.op(annsReuse)) }, ""},
 		{kept, "one that nobody was charged", fail, func(e *evidence) {
-			e.audit.Charges = e.audit.Charges[1:]
+			e.Audit.Charges = e.Audit.Charges[1:]
 		}, "operation 8"},
 		{kept, "another receipt than that of the log", fail, func(e *evidence) {
-			e.audit.Charges[1].Receipt = "receipt-b"
+			e.Audit.Charges[1].Receipt = "receipt-b"
 		}, "receipt-b"},
-		{kept, "another amount", fail, func(e *evidence) { e.audit.Charges[1].Amount = 7 },
+		{kept, "another amount", fail, func(e *evidence) { e.Audit.Charges[1].Amount = 7 },
 			"at the end it is key-2 7"},
 		{kept, "one of another customer", fail, func(e *evidence) {
-			e.audit.Charges[1].Customer = "customer-9"
+			e.Audit.Charges[1].Customer = "customer-9"
 		}, "customer-9"},
 		{kept, "one that was refused", fail, func(e *evidence) {
 			suttest.Deny(e.op(annsReuse), idem.ErrInProgress)
 		}, "the operation was refused"},
-		{kept, "one of nobody", fail, func(e *evidence) { e.audit.Charges[1].ID = 4096 },
+		{kept, "one of nobody", fail, func(e *evidence) { e.Audit.Charges[1].ID = 4096 },
 			"was never requested"},
 		{kept, "no audit", maybe, noAudit, "audit"},
 	}
@@ -179,7 +179,7 @@ func answerCases() []verdictCase {
 		}, ""},
 		{same, "nobody is answered twice", maybe, func(e *evidence) {
 			for i := range 5 {
-				unknown(&e.records[2*i])
+				unknown(&e.Records[2*i])
 			}
 		}, "no request was answered twice"},
 
@@ -190,8 +190,8 @@ func answerCases() []verdictCase {
 			e.op(annsReuse).Start, e.op(annsReuse).End = 985*ms, 1000*ms
 		}, ""},
 		{other, "the first is of unknown outcome", pass, func(e *evidence) {
-			unknown(&e.records[0])
-			unknown(&e.records[1])
+			unknown(&e.Records[0])
+			unknown(&e.Records[1])
 			e.op(annsReuse).Start, e.op(annsReuse).End = 985*ms, 999*ms
 		}, ""},
 		{other, "nobody tried", maybe, func(e *evidence) {
@@ -204,7 +204,7 @@ func answerCases() []verdictCase {
 func keyCases() []verdictCase {
 	const stuck, time1 = idempotency.NothingStuck, idempotency.KeptForItsTime
 	key := func(i int, change func(*idempotency.KeyRow)) func(*evidence) {
-		return func(e *evidence) { change(&e.audit.Keys[i]) }
+		return func(e *evidence) { change(&e.Audit.Keys[i]) }
 	}
 	state := func(to string) func(*evidence) {
 		return key(1, func(k *idempotency.KeyRow) { k.State = to })
@@ -225,7 +225,7 @@ func keyCases() []verdictCase {
 			k.ID = annsCharge
 		}), "key-2"},
 		{stuck, "a charge whose key was forgotten with it", pass, func(e *evidence) {
-			e.audit.Keys = e.audit.Keys[1:]
+			e.Audit.Keys = e.Audit.Keys[1:]
 		}, ""},
 		{stuck, "no audit", maybe, noAudit, "audit"},
 
@@ -234,26 +234,26 @@ func keyCases() []verdictCase {
 		{time1, "forgotten late", pass, gone(1110 * ms), ""},
 		{time1, "forgotten too late", fail, gone(1150 * ms), "the limit is"},
 		{time1, "an answer that is not there", fail, func(e *evidence) {
-			e.audit.Keys = e.audit.Keys[:5]
+			e.Audit.Keys = e.Audit.Keys[:5]
 		}, "operation 10"},
 		{time1, "one that was unknown to its client", pass, func(e *evidence) {
-			e.audit.Keys = e.audit.Keys[:5]
+			e.Audit.Keys = e.Audit.Keys[:5]
 			unknown(e.op(annsReuse))
 		}, ""},
 		{time1, "two answers at a time", fail, func(e *evidence) {
-			k := e.audit.Keys[1]
+			k := e.Audit.Keys[1]
 			k.DoneNS += int64(ms)
-			e.audit.Keys = append(e.audit.Keys, k)
+			e.Audit.Keys = append(e.Audit.Keys, k)
 		}, "2 at once, of at most 1"},
 		{time1, "nothing was forgotten yet", maybe, func(e *evidence) {
-			e.audit.Charges, e.audit.Keys = e.audit.Charges[:5], e.audit.Keys[:5]
+			e.Audit.Charges, e.Audit.Keys = e.Audit.Charges[:5], e.Audit.Keys[:5]
 			unknown(e.op(annsReuse))
-			for i := range e.audit.Keys {
-				e.audit.Keys[i].State, e.audit.Keys[i].GoneNS = "done", 0
+			for i := range e.Audit.Keys {
+				e.Audit.Keys[i].State, e.Audit.Keys[i].GoneNS = "done", 0
 			}
 		}, "no key came to the end of its time"},
 		{time1, "a promise that excuses everything", maybe, func(e *evidence) {
-			e.audit.Contract.ReapLagNS = int64(time.Hour)
+			e.Audit.Contract.ReapLagNS = int64(time.Hour)
 		}, "reap_lag of 1h0m0s; the most allowed is 10s"},
 	}
 }

@@ -97,9 +97,9 @@ func shopOf(
 	w := suttest.NewWorld(seed, load, trouble)
 	s := &shop{p: p, w: w, api: idempotency.API(), live: map[string]*kept{},
 		charges: []idempotency.ChargeRow{}}
-	e := &evidence{p: p}
+	e := &evidence{suttest.NewEvidence[idempotency.Audit](idempotency.System(), p)}
 	if fault {
-		e.windows = w.LoseAnswers()
+		e.Windows = w.LoseAnswers()
 	}
 	var reaper func()
 	reaper = func() {
@@ -110,6 +110,6 @@ func shopOf(
 	}
 	w.After(0, reaper)
 	w.Run(s, 200, time.Second)
-	e.records, e.audit = w.Records, s.audit()
+	e.Records, e.Audit = w.Records, s.audit()
 	return e
 }

@@ -6,7 +6,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -17,16 +16,7 @@ const ms = time.Millisecond
 
 // evidence is a history and an audit, which tests change.
 type evidence struct {
-	p       *idempotency.Params
-	records []history.Record
-	windows []history.Window
-	audit   idempotency.Audit
-}
-
-func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
-	t.Helper()
-	return suttest.Verdicts(idempotency.System().Invariants(e.p),
-		history.Slice(e.records, e.windows...), suttest.Encoded(t, e.audit))
+	suttest.Evidence[idempotency.Params, idempotency.Audit]
 }
 
 // market is a shop of ordinary size, with a day of 300 ms.
@@ -52,8 +42,8 @@ func anyMarket(t *rapid.T) *idempotency.Params {
 
 // proof is what the judges of idempotency are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
+		Parts: (*evidence).Parts,
 		Unnoticed: map[string][]string{
 			"the provider may charge long before the answer is kept": {"lower at_ns of charges"},
 		},
@@ -67,9 +57,9 @@ func TestJudges(t *testing.T) {
 	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
 		{Name: "a key is charged again", Breaks: idempotency.ChargedOnce,
 			Do: func(e *evidence, pick func(int) int) bool {
-				again := e.audit.Charges[pick(len(e.audit.Charges))]
+				again := e.Audit.Charges[pick(len(e.Audit.Charges))]
 				again.Receipt, again.AtNS = "again", again.AtNS+int64(ms)
-				e.audit.Charges = append(e.audit.Charges, again)
+				e.Audit.Charges = append(e.Audit.Charges, again)
 				return true
 			}},
 		{Name: "a kept answer is told otherwise", Breaks: idempotency.SameAnswer,
@@ -82,7 +72,7 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "two amounts for one key", Breaks: idempotency.OtherBodyRefused,
 			Do: func(e *evidence, pick func(int) int) bool {
-				r := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+				r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
 					return r.Code == "other_body" && e.acked(r)
 				})
 				if r != nil {
@@ -93,16 +83,16 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "a key is left in progress", Breaks: idempotency.NothingStuck,
 			Do: func(e *evidence, pick func(int) int) bool {
-				e.audit.Keys[pick(len(e.audit.Keys))].State = "started"
+				e.Audit.Keys[pick(len(e.Audit.Keys))].State = "started"
 				return true
 			}},
 		{Name: "forgotten too early", Breaks: idempotency.KeptForItsTime,
 			Do: func(e *evidence, pick func(int) int) bool {
-				k := suttest.PickFrom(e.audit.Keys, pick, func(k *idempotency.KeyRow) bool {
+				k := suttest.PickFrom(e.Audit.Keys, pick, func(k *idempotency.KeyRow) bool {
 					return k.State == "gone"
 				})
 				if k != nil {
-					k.GoneNS = k.DoneNS + int64(e.p.TTL) - int64(2*ms)
+					k.GoneNS = k.DoneNS + int64(e.P.TTL) - int64(2*ms)
 				}
 				return k != nil
 			}},
@@ -112,8 +102,8 @@ func TestJudges(t *testing.T) {
 // sent is when the first request with a key was.
 func (e *evidence) sent(key string) time.Duration {
 	first := history.Never
-	for i := range e.records {
-		if r := &e.records[i]; r.Op.Key == key && r.Outcome != history.Dropped {
+	for i := range e.Records {
+		if r := &e.Records[i]; r.Op.Key == key && r.Outcome != history.Dropped {
 			first = min(first, r.Start)
 		}
 	}
@@ -124,9 +114,9 @@ func (e *evidence) sent(key string) time.Duration {
 func (e *evidence) twice(pick func(int) int) (first, again *history.Record) {
 	by := map[uint64]*history.Record{}
 	var pairs [][2]*history.Record
-	for i := range e.records {
-		r := &e.records[i]
-		if r.Outcome != history.OK || r.End >= e.sent(r.Op.Key)+e.p.TTL.D() {
+	for i := range e.Records {
+		r := &e.Records[i]
+		if r.Outcome != history.OK || r.End >= e.sent(r.Op.Key)+e.P.TTL.D() {
 			continue
 		}
 		if by[r.Op.ID] != nil {
@@ -144,9 +134,9 @@ func (e *evidence) twice(pick func(int) int) (first, again *history.Record) {
 // acked says whether another request with the key of a denied one was acknowledged, both while
 // its answer was certainly kept.
 func (e *evidence) acked(denied *history.Record) bool {
-	until := e.sent(denied.Op.Key) + e.p.TTL.D()
-	for i := range e.records {
-		r := &e.records[i]
+	until := e.sent(denied.Op.Key) + e.P.TTL.D()
+	for i := range e.Records {
+		r := &e.Records[i]
 		if r.Op.Key == denied.Op.Key && r.Op.ID != denied.Op.ID && r.Outcome == history.OK &&
 			r.End < until {
 			return denied.End < until

@@ -24,8 +24,8 @@ import (
 	"stampede/systems/internal/partitions"
 )
 
-// The topic of pings, its two groups of readers, and the hashes in Redis of the newest positions and
-// of their reader's offsets.
+// The topic of pings, its two groups of readers, and the hashes in Redis of the newest positions
+// and of their reader's offsets.
 const (
 	topicPings    = "pings"
 	groupHistory  = "history"

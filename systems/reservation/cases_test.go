@@ -27,7 +27,7 @@ func smallRun() *evidence {
 	p := crowd()
 	p.Resources, p.Units, p.Overbooking, p.Nights = 1, 2, 1, 3
 	p.HoldTTL = sut.Duration(time.Second)
-	e := &evidence{p: p}
+	e := &evidence{suttest.NewEvidence[reservation.Audit](reservation.System(), p)}
 	now := time.Duration(0)
 	d := &desk{p: *p, api: reservation.API(), now: func() time.Duration { return now }, numbered: true}
 	do := func(at time.Duration, kind string, request any) {
@@ -36,7 +36,7 @@ func smallRun() *evidence {
 		reply, err := d.api.Do(context.Background(), d, op)
 		e.add(history.Record{Op: op, Outcome: history.OK, Reply: reply, Start: at, End: at + 10*ms})
 		if err != nil {
-			suttest.Deny(&e.records[len(e.records)-1], err)
+			suttest.Deny(&e.Records[len(e.Records)-1], err)
 		}
 	}
 	about := func(at time.Duration, kind, guest string, hold, step uint64, version int64) {
@@ -56,7 +56,7 @@ func smallRun() *evidence {
 	now = 1130 * ms
 	d.expire()
 	about(1200*ms, reservation.KindConfirm, "eve", evesHold, 1, 1)
-	e.audit = d.audit()
+	e.Audit = d.audit()
 	return e
 }
 
@@ -65,15 +65,15 @@ func stay(id uint64, guest string, first, nights int) reservation.HoldRequest {
 }
 
 func (e *evidence) add(r history.Record) {
-	r.Seq, r.Intended = uint64(len(e.records)), r.Start
-	e.records = append(e.records, r)
+	r.Seq, r.Intended = uint64(len(e.Records)), r.Start
+	e.Records = append(e.Records, r)
 }
 
 // op is the last attempt of an operation.
 func (e *evidence) op(id uint64) *history.Record {
-	for i := range slices.Backward(e.records) {
-		if e.records[i].Op.ID == id {
-			return &e.records[i]
+	for i := range slices.Backward(e.Records) {
+		if e.Records[i].Op.ID == id {
+			return &e.Records[i]
 		}
 	}
 	return nil
@@ -81,9 +81,9 @@ func (e *evidence) op(id uint64) *history.Record {
 
 // each changes every record of a kind.
 func (e *evidence) each(kind string, change func(*history.Record)) {
-	for i := range e.records {
-		if e.records[i].Op.Kind == kind {
-			change(&e.records[i])
+	for i := range e.Records {
+		if e.Records[i].Op.Kind == kind {
+			change(&e.Records[i])
 		}
 	}
 }
@@ -91,23 +91,23 @@ func (e *evidence) each(kind string, change func(*history.Record)) {
 func unknown(r *history.Record) { r.Outcome, r.Reply = history.Unknown, history.Reply{} }
 
 func (e *evidence) hold(id uint64) *reservation.HoldRow {
-	i := slices.IndexFunc(e.audit.Holds, func(h reservation.HoldRow) bool { return h.Hold == id })
-	return &e.audit.Holds[i]
+	i := slices.IndexFunc(e.Audit.Holds, func(h reservation.HoldRow) bool { return h.Hold == id })
+	return &e.Audit.Holds[i]
 }
 
 // change is that of a hold to a state.
 func (e *evidence) change(id uint64, state string) *reservation.Change {
-	i := slices.IndexFunc(e.audit.Changes, func(c reservation.Change) bool {
+	i := slices.IndexFunc(e.Audit.Changes, func(c reservation.Change) bool {
 		return c.Hold == id && c.State == state
 	})
-	return &e.audit.Changes[i]
+	return &e.Audit.Changes[i]
 }
 
 // soldOut tells somebody so who asks for a stay.
 func (e *evidence) soldOut(first, nights int, at time.Duration) *history.Record {
 	op := reservation.API().Op(reservation.KindHold, stay(4096, "fay", first, nights))
 	e.add(history.Record{Op: op, Start: at, End: at + 5*ms})
-	r := &e.records[len(e.records)-1]
+	r := &e.Records[len(e.Records)-1]
 	suttest.Deny(r, reservation.ErrSoldOut)
 	return r
 }
@@ -120,7 +120,7 @@ func deny(id uint64, as error) func(*evidence) {
 // saw is what the gauge said at a moment.
 func saw(body string) func(*evidence) {
 	return func(e *evidence) {
-		e.samples = []history.Sample{{From: 90 * ms, To: 91 * ms, Body: []byte(body)}}
+		e.Samples = []history.Sample{{From: 90 * ms, To: 91 * ms, Body: []byte(body)}}
 	}
 }
 
@@ -144,7 +144,7 @@ func stateCases() []verdictCase {
 		bookings, over = reservation.BookingsKept, reservation.ExpiredIsOver
 		nights         = reservation.NightsAddUp
 	)
-	noAudit := func(e *evidence) { e.audit = reservation.Audit{} }
+	noAudit := func(e *evidence) { e.Audit = reservation.Audit{} }
 	return []verdictCase{
 		{double, "as many guests as places were seen", pass, saw(`{"most": 2}`), ""},
 		{double, "more were seen", fail, saw(`{"most": 3}`),
@@ -156,7 +156,7 @@ func stateCases() []verdictCase {
 		{double, "no audit", maybe, noAudit, "audit"},
 
 		{holds, "a hold of unknown outcome", pass, func(e *evidence) { unknown(e.op(evesHold)) }, ""},
-		{holds, "a hold is gone", fail, func(e *evidence) { e.audit.Holds = e.audit.Holds[1:] },
+		{holds, "a hold is gone", fail, func(e *evidence) { e.Audit.Holds = e.Audit.Holds[1:] },
 			"operation 256"},
 		{holds, "a hold lost a night", fail, func(e *evidence) { e.hold(annsHold).Nights = 1 },
 			"resource-1, nights 1 to 1"},
@@ -192,26 +192,26 @@ func stateCases() []verdictCase {
 		}, "hold 1024 was confirmed -1ns after it was made"},
 		{over, "an expired hold goes on", fail, func(e *evidence) {
 			e.hold(evesHold).State, e.hold(evesHold).Version = "confirmed", 3
-			e.audit.Changes = append(e.audit.Changes, reservation.Change{Seq: 99, Hold: evesHold,
+			e.Audit.Changes = append(e.Audit.Changes, reservation.Change{Seq: 99, Hold: evesHold,
 				Before: "expired", State: "confirmed", Version: 3, AtNS: e.hold(evesHold).EndedNS + 1})
 		}, "expired"},
 		{over, "expired before its time", fail, func(e *evidence) {
 			e.hold(evesHold).EndedNS -= int64(100 * ms)
 		}, "1280"},
 		{over, "a promise that excuses everything", maybe, func(e *evidence) {
-			e.audit.Contract.ExpiryLagNS = int64(time.Hour)
+			e.Audit.Contract.ExpiryLagNS = int64(time.Hour)
 		}, "expiry_lag of 1h0m0s; the most allowed is 10s"},
 
 		{nights, "a guest was not told", pass, func(e *evidence) { unknown(e.op(dansHold)) }, ""},
-		{nights, "a place is gone", fail, func(e *evidence) { e.audit.Nights[1].Free = 1 },
+		{nights, "a place is gone", fail, func(e *evidence) { e.Audit.Nights[1].Free = 1 },
 			"resource-1, night 2"},
 		{nights, "a place of nobody is taken", fail, func(e *evidence) {
-			e.audit.Nights[1].Taken, e.audit.Nights[1].Free = 1, 1
+			e.Audit.Nights[1].Taken, e.Audit.Nights[1].Free = 1, 1
 		}, "resource-1, night 2"},
 		{nights, "a hold that never ends", fail, func(e *evidence) {
 			h := e.hold(evesHold)
 			h.State, h.EndedNS = "held", 0
-			e.audit.Nights[2].Taken, e.audit.Nights[2].Free = 1, 1
+			e.Audit.Nights[2].Taken, e.Audit.Nights[2].Free = 1, 1
 		}, "1280"},
 		{nights, "no audit", maybe, noAudit, "audit"},
 	}
@@ -253,7 +253,7 @@ func mineCases() []verdictCase {
 			e.op(confirm).Start = 911 * ms
 		}), text},
 		{mine, "nobody confirms", maybe, func(e *evidence) {
-			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
 				return r.Op.Kind != reservation.KindHold
 			})
 		}, "no hold was confirmed, released or cancelled"},
@@ -273,7 +273,7 @@ func freeCases() []verdictCase {
 		}
 	}
 	lag := func(d time.Duration) func(*evidence) {
-		return func(e *evidence) { e.audit.Contract.ViewLagNS = int64(d) }
+		return func(e *evidence) { e.Audit.Contract.ViewLagNS = int64(d) }
 	}
 	gil := func(e *evidence) { // may have the other place of night 3
 		op := reservation.API().Op(reservation.KindHold, stay(8192, "gil", 3, 1))
@@ -281,7 +281,7 @@ func freeCases() []verdictCase {
 	}
 	fault := func(end time.Duration) func(*evidence) {
 		return func(e *evidence) {
-			e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "pause redis", Start: end - ms,
+			e.Windows = []history.Window{{Kind: history.FaultWindow, Fault: "pause redis", Start: end - ms,
 				End: end, Recovered: end}}
 		}
 	}

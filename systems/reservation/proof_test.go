@@ -6,7 +6,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -17,17 +16,7 @@ const ms = time.Millisecond
 
 // evidence is a history and an audit, which tests change.
 type evidence struct {
-	p       *reservation.Params
-	records []history.Record
-	windows []history.Window
-	samples []history.Sample
-	audit   reservation.Audit
-}
-
-func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
-	t.Helper()
-	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
-	return suttest.Verdicts(reservation.System().Invariants(e.p), h, suttest.Encoded(t, e.audit))
+	suttest.Evidence[reservation.Params, reservation.Audit]
 }
 
 // houseOf is a run of a correct desk, in a house of some parameters. A fault makes most attempts
@@ -43,9 +32,9 @@ func houseOf(
 	w := suttest.NewWorld(seed, load, trouble)
 	d := &desk{p: *p, api: reservation.API(), now: func() time.Duration { return w.Now },
 		numbered: seed%2 == 0}
-	e := &evidence{p: p}
+	e := &evidence{suttest.NewEvidence[reservation.Audit](reservation.System(), p)}
 	if fault {
-		e.windows = w.LoseAnswers()
+		e.Windows = w.LoseAnswers()
 	}
 	var expirer func()
 	expirer = func() {
@@ -56,7 +45,7 @@ func houseOf(
 	}
 	w.After(0, expirer)
 	w.Run(d, 200, time.Second)
-	e.records, e.audit = w.Records, d.audit()
+	e.Records, e.Audit = w.Records, d.audit()
 	return e
 }
 
@@ -90,8 +79,8 @@ func anyHouse(t *rapid.T) *reservation.Params {
 
 // proof is what the judges of reservation are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
+		Parts: (*evidence).Parts,
 		Unnoticed: map[string][]string{
 			"the order stays the same": {"raise seq of changes", "lower seq of changes"},
 		},
@@ -110,18 +99,18 @@ func TestJudges(t *testing.T) {
 	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
 		{Name: "a guest in time is refused", Breaks: reservation.HeldIsMine,
 			Do: func(e *evidence, pick func(int) int) bool {
-				list := suttest.Alone(e.records, reservation.KindConfirm, history.OK)
+				list := suttest.Alone(e.Records, reservation.KindConfirm, history.OK)
 				if len(list) == 0 {
 					return false
 				}
 				r := list[pick(len(list))]
 				suttest.Deny(r, reservation.ErrExpired)
-				return r.End < e.since(r.Op.ID&^3)+e.p.HoldTTL.D() // it did not come just before the end
+				return r.End < e.since(r.Op.ID&^3)+e.P.HoldTTL.D() // it did not come just before the end
 			}},
 		{Name: "nothing is sold, and all is sold out", Breaks: reservation.FreeIsForSale,
 			Do: func(e *evidence, _ func(int) int) bool {
-				for i := range e.records {
-					r := &e.records[i]
+				for i := range e.Records {
+					r := &e.Records[i]
 					if r.Op.Kind == reservation.KindHold && r.Outcome != history.Dropped {
 						r.End = min(r.End, r.Start+ms)
 						suttest.Deny(r, reservation.ErrSoldOut)
@@ -135,8 +124,8 @@ func TestJudges(t *testing.T) {
 // since is when a hold was first asked for, long ago if it was not acknowledged.
 func (e *evidence) since(hold uint64) time.Duration {
 	start, acked := history.Never, false
-	for i := range e.records {
-		if r := &e.records[i]; r.Op.ID == hold && r.Outcome != history.Dropped {
+	for i := range e.Records {
+		if r := &e.Records[i]; r.Op.ID == hold && r.Outcome != history.Dropped {
 			start, acked = min(start, r.Start), acked || r.Outcome == history.OK
 		}
 	}

@@ -32,14 +32,15 @@ func smallRun() *evidence {
 	p := busy()
 	p.Tenants, p.MaxAttempts, p.Lease = 2, 2, sut.Duration(time.Second)
 	p.PriorityWithin, p.FairWithin, p.TenantRate, p.TenantBurst = 2, 4, 10, 17
-	e := &evidence{p: p, audit: taskqueue.Audit{Calls: []taskqueue.CallRow{{AtNS: zero}}}}
+	e := &evidence{suttest.NewEvidence[taskqueue.Audit](taskqueue.System(), p)}
+	e.Audit.Calls = []taskqueue.CallRow{{AtNS: zero}}
 	for i := range uint64(40) {
 		e.put(8*(i+1), 1+2*int64(i/20), time.Duration(i)*ms, func(r *taskqueue.EnqueueRequest) {
 			r.Tenant = []string{"ann", "bob"}[i%2]
 		})
 		e.run(8*(i+1), 1, ordered+time.Duration(i)*10*ms, "ok")
 	}
-	e.records = append(e.records, e.records[0]) // Ann's first job was sent twice
+	e.Records = append(e.Records, e.Records[0]) // Ann's first job was sent twice
 	for i, id := range []uint64{flaky, hopeless, again, poison, beside, gone, orphan} {
 		e.put(id, 3, 5*time.Second+time.Duration(i)*ms, func(r *taskqueue.EnqueueRequest) {
 			r.Tenant, r.Poison = "cid", id == poison
@@ -71,15 +72,15 @@ func smallRun() *evidence {
 	e.run(unique, 1, 10100*ms, "ok")
 	e.put(refused, 2, 10050*ms, same)
 	suttest.Deny(e.last(), taskqueue.ErrDuplicate)
-	e.audit.Jobs = e.audit.Jobs[:len(e.audit.Jobs)-1]
+	e.Audit.Jobs = e.Audit.Jobs[:len(e.Audit.Jobs)-1]
 	e.put(later, 2, 10200*ms, same)
 	e.run(later, 1, 10300*ms, "ok")
 	e.put(delayed, 2, 11*time.Second, func(r *taskqueue.EnqueueRequest) { r.DelayMS = 100 })
 	e.run(delayed, 1, 11100*ms, "ok")
 	e.put(cost, 2, 11*time.Second, func(*taskqueue.EnqueueRequest) {})
 	e.run(cost, 1, 11100*ms, "ok")
-	for i := range e.records {
-		e.records[i].Seq = uint64(i)
+	for i := range e.Records {
+		e.Records[i].Seq = uint64(i)
 	}
 	return e
 }
@@ -92,7 +93,7 @@ func (e *evidence) put(
 	change(&req)
 	e.add(history.Record{Op: taskqueue.API().Op(taskqueue.KindEnqueue, req), Start: at,
 		End: at + 2*ms, Reply: history.Reply{Key: fmt.Sprint("job-", id), Value: priority}})
-	e.audit.Jobs = append(e.audit.Jobs, taskqueue.JobRow{ID: id, Job: fmt.Sprint("job-", id),
+	e.Audit.Jobs = append(e.Audit.Jobs, taskqueue.JobRow{ID: id, Job: fmt.Sprint("job-", id),
 		Tenant: req.Tenant, Unique: req.Unique, Priority: priority, State: "ready",
 		CreatedNS: zero + int64(at)})
 }
@@ -102,26 +103,26 @@ func about(kind string, job uint64) history.Op {
 }
 
 func (e *evidence) add(r history.Record) {
-	r.Seq, r.Intended, r.Outcome = uint64(len(e.records)), r.Start, history.OK
-	e.records = append(e.records, r)
+	r.Seq, r.Intended, r.Outcome = uint64(len(e.Records)), r.Start, history.OK
+	e.Records = append(e.Records, r)
 }
 
-func (e *evidence) last() *history.Record { return &e.records[len(e.records)-1] }
+func (e *evidence) last() *history.Record { return &e.Records[len(e.Records)-1] }
 
 // op is the first attempt of an operation.
 func (e *evidence) op(id uint64) *history.Record {
-	return suttest.PickFrom(e.records, func(int) int { return 0 },
+	return suttest.PickFrom(e.Records, func(int) int { return 0 },
 		func(r *history.Record) bool { return r.Op.ID == id })
 }
 
 func (e *evidence) job(id uint64) *taskqueue.JobRow {
-	return suttest.PickFrom(e.audit.Jobs, func(int) int { return 0 },
+	return suttest.PickFrom(e.Audit.Jobs, func(int) int { return 0 },
 		func(j *taskqueue.JobRow) bool { return j.ID == id })
 }
 
 // tried is the last run of an attempt.
 func (e *evidence) tried(id uint64, attempt int64) *taskqueue.RunRow {
-	return suttest.PickFrom(e.audit.Runs, func(n int) int { return n - 1 },
+	return suttest.PickFrom(e.Audit.Runs, func(n int) int { return n - 1 },
 		func(r *taskqueue.RunRow) bool { return r.Job == id && r.Attempt == attempt })
 }
 
@@ -131,19 +132,19 @@ func (e *evidence) run(
 ) *taskqueue.RunRow {
 	j := e.job(id)
 	j.Attempts = attempt
-	e.audit.Runs = append(e.audit.Runs, taskqueue.RunRow{Job: id, Tenant: j.Tenant, Attempt: attempt,
+	e.Audit.Runs = append(e.Audit.Runs, taskqueue.RunRow{Job: id, Tenant: j.Tenant, Attempt: attempt,
 		Batch: fmt.Sprint("batch-", id, "-", attempt), Size: 1, Result: result,
 		AskedNS: zero + int64(at), ClaimedNS: zero + int64(at)})
 	if result == "ok" {
 		e.done(id, attempt, at+ms)
 	}
-	return &e.audit.Runs[len(e.audit.Runs)-1]
+	return &e.Audit.Runs[len(e.Audit.Runs)-1]
 }
 
 func (e *evidence) done(id uint64, attempt int64, at time.Duration) {
 	e.over(id, "done", "", at)
 	e.job(id).EndedBy = attempt
-	e.audit.Effects = append(e.audit.Effects, taskqueue.EffectRow{Job: id, Attempt: attempt})
+	e.Audit.Effects = append(e.Audit.Effects, taskqueue.EffectRow{Job: id, Attempt: attempt})
 }
 
 // fail is an attempt that fails, and pauses.
@@ -165,7 +166,7 @@ func (e *evidence) batch(at time.Duration, result string, jobs ...uint64) {
 	for _, id := range jobs {
 		j := e.job(id)
 		j.Attempts = 1
-		e.audit.Runs = append(e.audit.Runs, taskqueue.RunRow{Job: id, Tenant: j.Tenant, Attempt: 1,
+		e.Audit.Runs = append(e.Audit.Runs, taskqueue.RunRow{Job: id, Tenant: j.Tenant, Attempt: 1,
 			Batch: "batch-2", Size: int64(len(jobs)), Result: result, AskedNS: zero + int64(at),
 			ClaimedNS: zero + int64(at)})
 	}
@@ -184,16 +185,16 @@ const (
 	maybe = check.Undecided
 )
 
-func noAudit(e *evidence) { e.audit = taskqueue.Audit{} }
+func noAudit(e *evidence) { e.Audit = taskqueue.Audit{} }
 
 func unknown(r *history.Record) { r.Outcome, r.Reply = history.Unknown, history.Reply{} }
 
 // drop removes a job from the audit, and all that was done for it.
 func (e *evidence) drop(id uint64) {
-	e.audit.Jobs = slices.DeleteFunc(e.audit.Jobs, func(j taskqueue.JobRow) bool { return j.ID == id })
-	e.audit.Runs = slices.DeleteFunc(e.audit.Runs,
+	e.Audit.Jobs = slices.DeleteFunc(e.Audit.Jobs, func(j taskqueue.JobRow) bool { return j.ID == id })
+	e.Audit.Runs = slices.DeleteFunc(e.Audit.Runs,
 		func(r taskqueue.RunRow) bool { return r.Job == id })
-	e.audit.Effects = slices.DeleteFunc(e.audit.Effects,
+	e.Audit.Effects = slices.DeleteFunc(e.Audit.Effects,
 		func(f taskqueue.EffectRow) bool { return f.Job == id })
 }
 
@@ -212,7 +213,7 @@ func jobCases() []verdictCase {
 		{kept, "an acknowledged one is not there", fail, func(e *evidence) { e.drop(bobs) },
 			"operation 16"},
 		{kept, "one is there twice", fail, func(e *evidence) {
-			e.audit.Jobs = append(e.audit.Jobs, *e.job(bobs))
+			e.Audit.Jobs = append(e.Audit.Jobs, *e.job(bobs))
 		}, "job-16"},
 		{kept, "one of another tenant", fail, func(e *evidence) { e.job(bobs).Tenant = "ann" }, "ann"},
 		{kept, "one that nobody asked for", fail, func(e *evidence) { e.job(bobs).ID = 4096 }, "4096"},
@@ -225,8 +226,8 @@ func jobCases() []verdictCase {
 				r := *e.op(bobs)
 				r.Start, r.End = r.End+ms, r.End+2*ms
 				suttest.Deny(&r, taskqueue.ErrDuplicate)
-				e.records = append(e.records, r)
-				e.last().Seq = uint64(len(e.records) - 1)
+				e.Records = append(e.Records, r)
+				e.last().Seq = uint64(len(e.Records) - 1)
 			}, "operation 16 was acknowledged at 3ms, but denied"},
 		{kept, "a run of no job", fail, func(e *evidence) { e.tried(bobs, 1).Job = 4096 },
 			"no such job"},
@@ -234,27 +235,27 @@ func jobCases() []verdictCase {
 			e.run(bobs, 1, 3*time.Second, "").Batch = "batch-of-another"
 		}, "there are"},
 		{kept, "nothing was sent twice", maybe, func(e *evidence) {
-			e.records = slices.Delete(e.records, 40, 41)
+			e.Records = slices.Delete(e.Records, 40, 41)
 		}, ""},
 		{kept, "no audit", maybe, noAudit, "audit"},
 
 		{once, "two effects", fail, func(e *evidence) {
-			e.audit.Effects = append(e.audit.Effects, e.audit.Effects[1])
+			e.Audit.Effects = append(e.Audit.Effects, e.Audit.Effects[1])
 		}, "there are"},
 		{once, "done without one", fail, func(e *evidence) {
-			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
+			e.Audit.Effects = slices.Delete(e.Audit.Effects, 1, 2)
 		}, "no such effect"},
 		{once, "a dead job has had one", pass, func(e *evidence) {
 			e.tried(hopeless, 2).Result = "ok"
-			e.audit.Effects = append(e.audit.Effects, taskqueue.EffectRow{Job: hopeless, Attempt: 2})
+			e.Audit.Effects = append(e.Audit.Effects, taskqueue.EffectRow{Job: hopeless, Attempt: 2})
 		}, ""},
 		{once, "an effect of an attempt that failed", fail, func(e *evidence) {
-			e.audit.Effects = append(e.audit.Effects, taskqueue.EffectRow{Job: hopeless, Attempt: 2})
+			e.Audit.Effects = append(e.Audit.Effects, taskqueue.EffectRow{Job: hopeless, Attempt: 2})
 		}, "no such run"},
 		{once, "nothing is done", maybe, func(e *evidence) {
-			e.audit.Effects = e.audit.Effects[:0]
-			for i := range e.audit.Jobs {
-				e.audit.Jobs[i].State = "cancelled"
+			e.Audit.Effects = e.Audit.Effects[:0]
+			for i := range e.Audit.Jobs {
+				e.Audit.Jobs[i].State = "cancelled"
 			}
 		}, "no job is done"},
 
@@ -317,7 +318,7 @@ func attemptCases() []verdictCase {
 		{used, "a replay that did nothing", fail, func(e *evidence) {
 			j := e.job(again)
 			j.Replays, j.Attempts = 0, 2
-			e.audit.Runs = slices.DeleteFunc(e.audit.Runs, func(r taskqueue.RunRow) bool {
+			e.Audit.Runs = slices.DeleteFunc(e.Audit.Runs, func(r taskqueue.RunRow) bool {
 				return r.Job == again && r.Attempt == 3
 			})
 		}, "job-1016 was replayed 0 times; 1 were acknowledged"},
@@ -344,8 +345,8 @@ func attemptCases() []verdictCase {
 			e.tried(orphan, 2).ClaimedNS = zero + int64(6100*ms)
 		}, ""},
 		{newest, "no job needed two attempts", maybe, func(e *evidence) {
-			for i := range e.audit.Jobs {
-				j := &e.audit.Jobs[i]
+			for i := range e.Audit.Jobs {
+				j := &e.Audit.Jobs[i]
 				j.Attempts, j.EndedBy = min(j.Attempts, 1), min(j.EndedBy, 1)
 			}
 		}, "no job was done after a second attempt"},
@@ -368,8 +369,8 @@ func attemptCases() []verdictCase {
 			e.tried(delayed, 1).ClaimedNS -= int64(2 * ms)
 		}, "job-1080 was claimed 2ms before its delay"},
 		{backoff, "nothing failed", maybe, func(e *evidence) {
-			for i := range e.audit.Runs {
-				e.audit.Runs[i].NextNS = 0
+			for i := range e.Audit.Runs {
+				e.Audit.Runs[i].NextNS = 0
 			}
 		}, "no attempt failed"},
 
@@ -380,15 +381,15 @@ func attemptCases() []verdictCase {
 			e.over(poison, "done", "", 7*time.Second)
 		}, "job-1024 is poison, and is done"},
 		{found, "a batch is to blame", fail, func(e *evidence) {
-			for i := range e.audit.Runs {
-				if r := &e.audit.Runs[i]; r.Size == 2 {
+			for i := range e.Audit.Runs {
+				if r := &e.Audit.Runs[i]; r.Size == 2 {
 					r.Result = "poison"
 				}
 			}
 		}, "is to blame for a call with 2 jobs"},
 		{found, "two failed together because the dependency was down", pass, func(e *evidence) {
 			for _, id := range []uint64{anns, bobs} {
-				e.audit.Runs = append(e.audit.Runs, taskqueue.RunRow{Job: id, Tenant: e.job(id).Tenant,
+				e.Audit.Runs = append(e.Audit.Runs, taskqueue.RunRow{Job: id, Tenant: e.job(id).Tenant,
 					Attempt: 1, Batch: "batch-3", Size: 2, Result: "down"})
 			}
 		}, ""},
@@ -430,23 +431,23 @@ func orderCases() []verdictCase {
 		}, ""},
 		{urgent, "a job that nobody acknowledged", pass, func(e *evidence) {
 			move(anns, 345*ms)(e)
-			unknown(&e.records[0])
-			unknown(&e.records[40])
+			unknown(&e.Records[0])
+			unknown(&e.Records[40])
 		}, ""},
 		{urgent, "one that came after them", pass, func(e *evidence) {
 			move(anns, 345*ms)(e)
 			e.job(anns).CreatedNS = zero + int64(320*ms)
 		}, ""},
-		{urgent, "nobody could break the limit", maybe, func(e *evidence) { e.p.PriorityWithin = 10 },
+		{urgent, "nobody could break the limit", maybe, func(e *evidence) { e.P.PriorityWithin = 10 },
 			"10 less urgent jobs could have been claimed"},
 		{urgent, "nothing urgent", maybe, func(e *evidence) {
-			for i := range e.audit.Jobs {
-				e.audit.Jobs[i].Priority = 3
+			for i := range e.Audit.Jobs {
+				e.Audit.Jobs[i].Priority = 3
 			}
 		}, "0 jobs were claimed before a less urgent one"},
 
 		{fair, "Bob three times more", pass, func(e *evidence) {
-			e.p.TenantRate = 0
+			e.P.TenantRate = 0
 			move(anns, 145*ms)(e)
 		}, ""},
 		{fair, "Ann has used up her limit before", pass, func(e *evidence) {
@@ -455,7 +456,7 @@ func orderCases() []verdictCase {
 			}
 		}, ""},
 		{fair, "Ann's wait", fail, func(e *evidence) {
-			e.p.TenantRate = 0
+			e.P.TenantRate = 0
 			for i := range uint64(6) {
 				move(anns+16*i, 600*ms+time.Duration(i)*ms)(e)
 			}

@@ -268,12 +268,12 @@ func lineOf(
 	w := suttest.NewWorld(seed, load, trouble)
 	l := &line{p: p, w: w, api: taskqueue.API(), byID: map[uint64]*job{},
 		spent: map[string]int64{}, effects: []taskqueue.EffectRow{}, calls: []taskqueue.CallRow{}}
-	e := &evidence{p: p}
+	e := &evidence{suttest.NewEvidence[taskqueue.Audit](taskqueue.System(), p)}
 	if fault {
-		e.windows = w.LoseAnswers()
+		e.Windows = w.LoseAnswers()
 	}
 	w.After(0, l.tick)
 	w.Run(l, 300, time.Second)
-	e.records, e.audit = w.Records, l.audit()
+	e.Records, e.Audit = w.Records, l.audit()
 	return e
 }

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/harness/api"
-	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -19,16 +18,7 @@ const ms = time.Millisecond
 
 // evidence is a history and an audit, which tests change.
 type evidence struct {
-	p       *taskqueue.Params
-	records []history.Record
-	windows []history.Window
-	audit   taskqueue.Audit
-}
-
-func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
-	t.Helper()
-	return suttest.Verdicts(taskqueue.System().Invariants(e.p),
-		history.Slice(e.records, e.windows...), suttest.Encoded(t, e.audit))
+	suttest.Evidence[taskqueue.Params, taskqueue.Audit]
 }
 
 // yard is a queue of ordinary size, whose workers cannot do at once what there is.
@@ -57,8 +47,8 @@ func anyYard(t *rapid.T) *taskqueue.Params {
 
 // proof is what the judges of the task queue are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
+		Parts: (*evidence).Parts,
 		Unnoticed: map[string][]string{
 			"whoever knows a job may cancel or replay it": {"change client of cancel",
 				"change client of replay"},
@@ -79,20 +69,20 @@ func TestJudges(t *testing.T) {
 	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
 		{Name: "a second effect", Breaks: taskqueue.EffectsOnce,
 			Do: func(e *evidence, pick func(int) int) bool {
-				e.audit.Effects = append(e.audit.Effects, e.audit.Effects[pick(len(e.audit.Effects))])
+				e.Audit.Effects = append(e.Audit.Effects, e.Audit.Effects[pick(len(e.Audit.Effects))])
 				return true
 			}},
 		{Name: "an attempt too many", Breaks: taskqueue.AttemptsUsed,
 			Do: func(e *evidence, pick func(int) int) bool {
-				j := suttest.PickFrom(e.audit.Jobs, pick, inState("dead"))
+				j := suttest.PickFrom(e.Audit.Jobs, pick, inState("dead"))
 				if j != nil {
-					j.Attempts = int64(e.p.MaxAttempts)*(1+j.Replays) + 1
+					j.Attempts = int64(e.P.MaxAttempts)*(1+j.Replays) + 1
 				}
 				return j != nil
 			}},
 		{Name: "an older attempt ends the job", Breaks: taskqueue.NewestEnds,
 			Do: func(e *evidence, pick func(int) int) bool {
-				j := suttest.PickFrom(e.audit.Jobs, pick, func(j *taskqueue.JobRow) bool {
+				j := suttest.PickFrom(e.Audit.Jobs, pick, func(j *taskqueue.JobRow) bool {
 					return j.State == "done" && j.Attempts > 1
 				})
 				if j != nil {
@@ -102,7 +92,7 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "a pause of no time", Breaks: taskqueue.BackoffKept,
 			Do: func(e *evidence, pick func(int) int) bool {
-				r := suttest.PickFrom(e.audit.Runs, pick,
+				r := suttest.PickFrom(e.Audit.Runs, pick,
 					func(r *taskqueue.RunRow) bool { return r.NextNS > 0 })
 				if r != nil {
 					r.NextNS = r.FailedNS
@@ -111,9 +101,9 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "a cancelled job starts", Breaks: taskqueue.CancelledStays,
 			Do: func(e *evidence, pick func(int) int) bool {
-				j := suttest.PickFrom(e.audit.Jobs, pick, inState("cancelled"))
+				j := suttest.PickFrom(e.Audit.Jobs, pick, inState("cancelled"))
 				if j != nil {
-					e.audit.Runs = append(e.audit.Runs, taskqueue.RunRow{Job: j.ID, Tenant: j.Tenant,
+					e.Audit.Runs = append(e.Audit.Runs, taskqueue.RunRow{Job: j.ID, Tenant: j.Tenant,
 						Attempt: j.Attempts + 1, Batch: "batch-0", Size: 1, AskedNS: j.EndedNS + 1,
 						ClaimedNS: j.EndedNS + int64(ms)})
 				}
@@ -133,19 +123,19 @@ func TestJudges(t *testing.T) {
 			Do: func(e *evidence, pick func(int) int) bool { return e.starve() }},
 		{Name: "a tenant has more than its limit", Breaks: taskqueue.RatesKept,
 			Do: func(e *evidence, pick func(int) int) bool {
-				at := e.audit.Runs[pick(len(e.audit.Runs))]
+				at := e.Audit.Runs[pick(len(e.Audit.Runs))]
 				jobs := map[uint64]bool{}
-				for i := range e.audit.Runs {
-					r := &e.audit.Runs[i]
-					if r.Tenant == at.Tenant && r.Attempt == 1 && (jobs[r.Job] || len(jobs) <= e.p.TenantBurst) {
+				for i := range e.Audit.Runs {
+					r := &e.Audit.Runs[i]
+					if r.Tenant == at.Tenant && r.Attempt == 1 && (jobs[r.Job] || len(jobs) <= e.P.TenantBurst) {
 						jobs[r.Job], r.ClaimedNS = true, at.ClaimedNS
 					}
 				}
-				return len(jobs) > e.p.TenantBurst
+				return len(jobs) > e.P.TenantBurst
 			}},
 		{Name: "somebody else is taken for poison", Breaks: taskqueue.PoisonFound,
 			Do: func(e *evidence, pick func(int) int) bool {
-				j := suttest.PickFrom(e.audit.Jobs, pick, inState("done"))
+				j := suttest.PickFrom(e.Audit.Jobs, pick, inState("done"))
 				if j != nil {
 					j.State, j.Reason = "dead", "poison"
 				}
@@ -160,8 +150,8 @@ func inState(state string) func(*taskqueue.JobRow) bool {
 
 // acked says that a job was acknowledged, and had no delay.
 func (e *evidence) acked(job uint64) bool {
-	for i := range e.records {
-		if r := &e.records[i]; r.Op.ID == job && r.Outcome == history.OK {
+	for i := range e.Records {
+		if r := &e.Records[i]; r.Op.ID == job && r.Outcome == history.OK {
 			req, err := api.RequestOf[taskqueue.EnqueueRequest](taskqueue.API(), r.Op)
 			return err == nil && req.DelayMS == 0
 		}
@@ -172,10 +162,10 @@ func (e *evidence) acked(job uint64) bool {
 // twins are two jobs that had a key one after the other, the second of them acknowledged.
 func (e *evidence) twins(pick func(int) int) (first, second *taskqueue.JobRow) {
 	var pairs [][2]*taskqueue.JobRow
-	for i := range e.audit.Jobs {
-		a := &e.audit.Jobs[i]
-		for k := range e.audit.Jobs {
-			b := &e.audit.Jobs[k]
+	for i := range e.Audit.Jobs {
+		a := &e.Audit.Jobs[i]
+		for k := range e.Audit.Jobs {
+			b := &e.Audit.Jobs[k]
 			if a.Unique != "" && a.Unique == b.Unique && a.CreatedNS < b.CreatedNS && a.Replays == 0 &&
 				b.Replays == 0 && e.acked(b.ID) {
 				pairs = append(pairs, [2]*taskqueue.JobRow{a, b})
@@ -193,14 +183,14 @@ func (e *evidence) twins(pick func(int) int) (first, second *taskqueue.JobRow) {
 func (e *evidence) late(pick func(int) int) bool {
 	runs := map[uint64]*taskqueue.RunRow{}
 	last := int64(0)
-	for i := range e.audit.Runs {
-		runs[e.audit.Runs[i].Job] = &e.audit.Runs[i]
-		last = max(last, e.audit.Runs[i].ClaimedNS)
+	for i := range e.Audit.Runs {
+		runs[e.Audit.Runs[i].Job] = &e.Audit.Runs[i]
+		last = max(last, e.Audit.Runs[i].ClaimedNS)
 	}
-	first := slices.MinFunc(e.audit.Jobs, func(a, b taskqueue.JobRow) int {
+	first := slices.MinFunc(e.Audit.Jobs, func(a, b taskqueue.JobRow) int {
 		return int(a.CreatedNS - b.CreatedNS)
 	}).CreatedNS
-	j := suttest.PickFrom(e.audit.Jobs, pick, func(j *taskqueue.JobRow) bool {
+	j := suttest.PickFrom(e.Audit.Jobs, pick, func(j *taskqueue.JobRow) bool {
 		r := runs[j.ID]
 		return j.Priority == 1 && r != nil && r.Attempt == 1 && r.Size == 1 && j.State == "done" &&
 			e.acked(j.ID) && j.CreatedNS < first+int64(300*ms)
@@ -208,8 +198,8 @@ func (e *evidence) late(pick func(int) int) bool {
 	if j == nil {
 		return false
 	}
-	for i := range e.audit.Runs {
-		if r := &e.audit.Runs[i]; r.Job == j.ID {
+	for i := range e.Audit.Runs {
+		if r := &e.Audit.Runs[i]; r.Job == j.ID {
 			r.AskedNS, r.ClaimedNS = last, last
 		}
 	}
@@ -220,17 +210,17 @@ func (e *evidence) late(pick func(int) int) bool {
 // is left.
 func (e *evidence) starve() bool {
 	first, last := int64(0), int64(0)
-	for _, r := range e.audit.Runs {
+	for _, r := range e.Audit.Runs {
 		last = max(last, r.ClaimedNS)
 		if first == 0 || r.ClaimedNS < first {
 			first = r.ClaimedNS
 		}
 	}
-	for i := range e.audit.Jobs {
-		e.audit.Jobs[i].CreatedNS = first - int64(time.Second)
+	for i := range e.Audit.Jobs {
+		e.Audit.Jobs[i].CreatedNS = first - int64(time.Second)
 	}
-	for i := range e.audit.Runs {
-		if r := &e.audit.Runs[i]; r.Tenant == "tenant-1" {
+	for i := range e.Audit.Runs {
+		if r := &e.Audit.Runs[i]; r.Tenant == "tenant-1" {
 			r.AskedNS, r.ClaimedNS = last, last
 		}
 	}

@@ -14,16 +14,16 @@ import (
 func smallRun() *evidence {
 	p := crowd()
 	p.Items, p.K, p.Span, p.Error, p.Misses = 10, 2, 2, 0.1, 0.01
-	e := &evidence{p: p}
+	e := &evidence{suttest.NewEvidence[topk.Audit](topk.System(), p)}
 	l := &log{p: p, api: topk.API()}
 	do := func(kind string, request any) {
 		op := l.api.Op(kind, request)
 		l.Do(op, func(reply history.Reply, err error) {
 			start := 10 * ms
-			for range e.records {
+			for range e.Records {
 				start += 10 * ms
 			}
-			e.records = append(e.records, history.Record{Seq: uint64(len(e.records)), Op: op, Reply: reply,
+			e.Records = append(e.Records, history.Record{Seq: uint64(len(e.Records)), Op: op, Reply: reply,
 				Outcome: history.OK, Intended: start, Start: start, End: start + 5*ms})
 		})
 	}
@@ -32,15 +32,15 @@ func smallRun() *evidence {
 			AtMS: int64(10+id/2) * p.Window.D().Milliseconds()})
 	}
 	do(topk.KindTop, topk.TopRequest{ID: 7, Window: 11, Span: 2, K: 2})
-	e.audit = l.audit()
+	e.Audit = l.audit()
 	return e
 }
 
 // windowRow is that of the first or the second window.
 func (e *evidence) windowRow(window int64) *topk.PaneRow {
-	for i := range e.audit.Windows {
-		if e.audit.Windows[i].Window == window {
-			return &e.audit.Windows[i]
+	for i := range e.Audit.Windows {
+		if e.Audit.Windows[i].Window == window {
+			return &e.Audit.Windows[i]
 		}
 	}
 	return nil
@@ -48,8 +48,8 @@ func (e *evidence) windowRow(window int64) *topk.PaneRow {
 
 // estimate is that of a key in the first window.
 func (e *evidence) estimate(key uint64) *topk.EstimateRow {
-	for i := range e.audit.Estimates {
-		if row := &e.audit.Estimates[i]; row.Window == 10 && row.Key == key {
+	for i := range e.Audit.Estimates {
+		if row := &e.Audit.Estimates[i]; row.Window == 10 && row.Key == key {
 			return row
 		}
 	}
@@ -62,8 +62,8 @@ func (e *evidence) top() []*topk.TopRow { return e.topOf(10) }
 // topOf is the rows of a window alone.
 func (e *evidence) topOf(window int64) []*topk.TopRow {
 	var list []*topk.TopRow
-	for i := range e.audit.Top {
-		if row := &e.audit.Top[i]; row.Window == window && row.Span == 1 {
+	for i := range e.Audit.Top {
+		if row := &e.Audit.Top[i]; row.Window == window && row.Span == 1 {
 			list = append(list, row)
 		}
 	}
@@ -73,7 +73,7 @@ func (e *evidence) topOf(window int64) []*topk.TopRow {
 // contract declares that estimates may be too low and too high.
 func contract(under, over, misses float64) func(*evidence) {
 	return func(e *evidence) {
-		e.audit.Contract = topk.Contract{Under: under, Over: over, Misses: misses}
+		e.Audit.Contract = topk.Contract{Under: under, Over: over, Misses: misses}
 	}
 }
 
@@ -82,27 +82,27 @@ type clause suttest.Case[*evidence]
 // TestClauses: each clause accepts what is right and refuses what is wrong.
 func TestClauses(t *testing.T) {
 	p := proof()
-	unread := func(e *evidence) { e.audit.Log[0].ID = 0 }
-	noWindows := func(e *evidence) { e.audit.Windows = nil }
+	unread := func(e *evidence) { e.Audit.Log[0].ID = 0 }
+	noWindows := func(e *evidence) { e.Audit.Windows = nil }
 	suttest.Clauses(t, p, smallRun, []clause{
 		{topk.AckedInLog, "all of it", check.Held, func(*evidence) {}, ""},
 		{topk.AckedInLog, "a batch of unknown outcome is there", check.Held, func(e *evidence) {
-			e.records[0].Outcome, e.records[0].Reply = history.Unknown, history.Reply{}
+			e.Records[0].Outcome, e.Records[0].Reply = history.Unknown, history.Reply{}
 		}, ""},
 		{topk.AckedInLog, "an acknowledged one is not", check.Broken, func(e *evidence) {
-			e.audit.Log = e.audit.Log[1:]
+			e.Audit.Log = e.Audit.Log[1:]
 		}, "was acknowledged"},
 		{topk.AckedInLog, "one that nobody sent is", check.Broken, func(e *evidence) {
-			e.audit.Log = append(e.audit.Log, topk.BatchRow{ID: 99, Events: 1})
+			e.Audit.Log = append(e.Audit.Log, topk.BatchRow{ID: 99, Events: 1})
 		}, "99"},
-		{topk.AckedInLog, "with another key", check.Broken, func(e *evidence) { e.audit.Log[0].Sum++ },
+		{topk.AckedInLog, "with another key", check.Broken, func(e *evidence) { e.Audit.Log[0].Sum++ },
 			"add up to"},
-		{topk.AckedInLog, "at another time", check.Broken, func(e *evidence) { e.audit.Log[0].AtMS++ },
+		{topk.AckedInLog, "at another time", check.Broken, func(e *evidence) { e.Audit.Log[0].AtMS++ },
 			"add up to"},
 		{topk.AckedInLog, "twice, and was sent once", check.Broken, func(e *evidence) {
-			e.audit.Log = append(e.audit.Log, e.audit.Log[0])
+			e.Audit.Log = append(e.Audit.Log, e.Audit.Log[0])
 		}, "more often than it was sent, 1"},
-		{topk.AckedInLog, "no log", check.Undecided, func(e *evidence) { e.audit.Log = nil }, "no log"},
+		{topk.AckedInLog, "no log", check.Undecided, func(e *evidence) { e.Audit.Log = nil }, "no log"},
 
 		{topk.WindowTotals, "all of it", check.Held, func(*evidence) {}, ""},
 		{topk.WindowTotals, "one event more", check.Broken, func(e *evidence) {
@@ -111,10 +111,10 @@ func TestClauses(t *testing.T) {
 		{topk.WindowTotals, "one less", check.Broken, func(e *evidence) { e.windowRow(10).Events-- },
 			"window 10 has 11 events, and the log 12"},
 		{topk.WindowTotals, "a window is missing", check.Broken, func(e *evidence) {
-			e.audit.Windows = e.audit.Windows[:1]
+			e.Audit.Windows = e.Audit.Windows[:1]
 		}, "has no events"},
 		{topk.WindowTotals, "a window is there twice", check.Broken, func(e *evidence) {
-			e.audit.Windows = append(e.audit.Windows, e.audit.Windows[0])
+			e.Audit.Windows = append(e.Audit.Windows, e.Audit.Windows[0])
 		}, "twice"},
 		{topk.WindowTotals, "no windows", check.Undecided, noWindowsAndLog, "no windows"},
 		{topk.WindowTotals, "an audit that cannot be read", check.Undecided, unread, "log[0]"},
@@ -155,13 +155,13 @@ func TestClauses(t *testing.T) {
 		{topk.HeavyPresent, "not sorted", check.Broken, func(e *evidence) { e.top()[0].Count = 1 },
 			"not sorted"},
 		{topk.HeavyPresent, "too many", check.Broken, func(e *evidence) {
-			e.audit.Top = append(e.audit.Top, topk.TopRow{Window: 10, Span: 1, Key: 4, Count: 1})
+			e.Audit.Top = append(e.Audit.Top, topk.TopRow{Window: 10, Span: 1, Key: 4, Count: 1})
 		}, "over 2"},
 		{topk.HeavyPresent, "no top", check.Undecided, func(e *evidence) {
 			contract(1, 1, 0)(e)
 		}, "the most allowed"},
 		{topk.HeavyPresent, "no key is above a bound that wide", check.Undecided, func(e *evidence) {
-			e.p.Error = 0.5
+			e.P.Error = 0.5
 			contract(0.5, 0, 0)(e)
 		}, "no key is above the bound"},
 
@@ -199,7 +199,7 @@ func TestClauses(t *testing.T) {
 
 		{topk.ReadsBounded, "it is", check.Held, func(*evidence) {}, ""},
 		{topk.ReadsBounded, "more events than there are", check.Broken, func(e *evidence) {
-			e.records[3].Reply.Value++
+			e.Records[3].Reply.Value++
 		}, "19 events"},
 		{topk.ReadsBounded, "more keys than were asked for", check.Broken, reply(
 			`{"items":[{"key":1,"count":6},{"key":2,"count":6},{"key":3,"count":5}]}`), "2 keys"},
@@ -222,25 +222,25 @@ func TestClauses(t *testing.T) {
 			reply(`{"items":[{"key":2,"count":9}]}`)(e)
 		}, "more than 0.1 of 18 events too high"},
 		{topk.ReadsBounded, "more of one that may be missed", check.Held, func(e *evidence) {
-			e.p.Misses = 0.01
+			e.P.Misses = 0.01
 			contract(0, 0.1, 0.01)(e)
 			reply(`{"items":[{"key":2,"count":9}]}`)(e)
 		}, "1 of 1 are beyond the bound, and 1 may be"},
 		{topk.ReadsBounded, "no keys were read", check.Undecided, reply(`{"items":[]}`), "no read had"},
 		{topk.ReadsBounded, "no events were read", check.Undecided, func(e *evidence) {
 			reply(`{"items":[{"key":2,"count":0}]}`)(e)
-			e.records[3].Reply.Value = 0
+			e.Records[3].Reply.Value = 0
 		}, "no read had"},
 		{topk.ReadsBounded, "what is no reply", check.Broken, reply(`[`), "cannot be read"},
 		{topk.ReadsBounded, "nothing was read", check.Undecided, func(e *evidence) {
-			e.records = e.records[:3]
+			e.Records = e.Records[:3]
 		}, "no read had"},
 	})
 }
 
-func noWindowsAndLog(e *evidence) { e.audit.Windows, e.audit.Log = nil, nil }
+func noWindowsAndLog(e *evidence) { e.Audit.Windows, e.Audit.Log = nil, nil }
 
 // reply exchanges what was read.
 func reply(body string) func(*evidence) {
-	return func(e *evidence) { e.records[3].Reply.Body = []byte(body) }
+	return func(e *evidence) { e.Records[3].Reply.Body = []byte(body) }
 }

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/harness/api"
-	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/suttest"
 	"stampede/systems/topk"
@@ -122,16 +121,7 @@ func (l *log) audit() topk.Audit {
 
 // evidence is a history and an audit, which tests change.
 type evidence struct {
-	p       *topk.Params
-	records []history.Record
-	windows []history.Window
-	audit   topk.Audit
-}
-
-func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
-	t.Helper()
-	return suttest.Verdicts(topk.System().Invariants(e.p),
-		history.Slice(e.records, e.windows...), suttest.Encoded(t, e.audit))
+	suttest.Evidence[topk.Params, topk.Audit]
 }
 
 // logOf is a run of the correct counter. A fault makes most attempts meet trouble for a while.
@@ -145,12 +135,12 @@ func logOf(
 	}
 	w := suttest.NewWorld(seed, load, trouble)
 	l := &log{p: p, api: topk.API()}
-	e := &evidence{p: p}
+	e := &evidence{suttest.NewEvidence[topk.Audit](topk.System(), p)}
 	if fault {
-		e.windows = w.LoseAnswers()
+		e.Windows = w.LoseAnswers()
 	}
 	w.Run(l, 100, time.Second)
-	e.records, e.audit = w.Records, l.audit()
+	e.Records, e.Audit = w.Records, l.audit()
 	return e
 }
 

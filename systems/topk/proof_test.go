@@ -3,15 +3,14 @@ package topk_test
 import (
 	"testing"
 
-	"stampede/harness/history"
 	"stampede/harness/suttest"
 	"stampede/systems/topk"
 )
 
 // proof is what the judges of topk are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
+		Parts: (*evidence).Parts,
 		Unnoticed: map[string][]string{
 			"it says only whether there was anything to merge": {"raise shards of windows",
 				"lower shards of windows"},
@@ -36,37 +35,37 @@ func TestJudges(t *testing.T) {
 	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
 		{Name: "a batch is there once more than it was sent", Breaks: topk.AckedInLog,
 			Do: func(e *evidence, pick func(int) int) bool {
-				one := e.audit.Log[pick(len(e.audit.Log))]
-				for range 1 + len(e.records) {
-					e.audit.Log = append(e.audit.Log, one)
+				one := e.Audit.Log[pick(len(e.Audit.Log))]
+				for range 1 + len(e.Records) {
+					e.Audit.Log = append(e.Audit.Log, one)
 				}
 				return true
 			}},
 		{Name: "late events are in the next window", Breaks: topk.WindowTotals,
 			Do: func(e *evidence, pick func(int) int) bool {
-				e.audit.Windows[0].Events--
-				e.audit.Windows[1].Events++
+				e.Audit.Windows[0].Events--
+				e.Audit.Windows[1].Events++
 				return true
 			}},
 		{Name: "an estimate is too high", Breaks: topk.EstimatesBounded,
 			Do: func(e *evidence, pick func(int) int) bool {
-				e.audit.Estimates[pick(len(e.audit.Estimates))].Count += 10_000
+				e.Audit.Estimates[pick(len(e.Audit.Estimates))].Count += 10_000
 				return true
 			}},
 		{Name: "the evicted key's count is dropped", Breaks: topk.EstimatesBounded,
 			Do: func(e *evidence, pick func(int) int) bool {
-				suttest.PickFrom(e.audit.Estimates, pick,
+				suttest.PickFrom(e.Audit.Estimates, pick,
 					func(row *topk.EstimateRow) bool { return row.Count > 0 }).Count = 0
 				return true
 			}},
 		{Name: "the heaviest key is left out", Breaks: topk.HeavyPresent,
 			Do: func(e *evidence, _ func(int) int) bool {
-				e.audit.Top = e.audit.Top[1:]
+				e.Audit.Top = e.Audit.Top[1:]
 				return true
 			}},
 		{Name: "a part is not merged", Breaks: topk.MergedAsOne,
 			Do: func(e *evidence, pick func(int) int) bool {
-				e.audit.Estimates[pick(len(e.audit.Estimates))].OnePass += 5
+				e.Audit.Estimates[pick(len(e.Audit.Estimates))].OnePass += 5
 				return true
 			}},
 	})

@@ -23,19 +23,19 @@ const (
 func smallRun() *evidence { return smallRunOf(true) }
 
 func smallRunOf(log bool) *evidence {
-	e := &evidence{p: crowd()}
+	e := &evidence{suttest.NewEvidence[writeheavy.Audit](writeheavy.System(), crowd())}
 	c := newCounters(log, 2)
 	do := func(kind string, request any) {
 		op := c.api.Op(kind, request)
 		reply, err := c.api.Do(context.Background(), c, op)
-		n := uint64(len(e.records))
+		n := uint64(len(e.Records))
 		start := 10 * ms * time.Duration(n+1)
 		r := history.Record{Seq: n, Op: op, Reply: reply, Outcome: history.OK, Intended: start,
 			Start: start, End: start + 5*ms}
 		if err != nil {
 			suttest.Deny(&r, err)
 		}
-		e.records = append(e.records, r)
+		e.Records = append(e.Records, r)
 	}
 	add := func(id, key uint64, delta int64) {
 		do(writeheavy.KindAdd, writeheavy.AddRequest{ID: id, Key: key, User: 3, Delta: delta,
@@ -59,20 +59,20 @@ func smallRunOf(log bool) *evidence {
 	}
 	do(writeheavy.KindBatch, crowd)
 	read(second + 1023)
-	e.audit = c.ended()
+	e.Audit = c.ended()
 	return e
 }
 
 // op is the first record of an operation.
 func (e *evidence) op(id uint64) *history.Record {
-	return suttest.PickFrom(e.records, func(int) int { return 0 }, func(r *history.Record) bool {
+	return suttest.PickFrom(e.Records, func(int) int { return 0 }, func(r *history.Record) bool {
 		return r.Op.ID == id
 	})
 }
 
 // made is an add in a counter.
 func (e *evidence) made(id uint64) *writeheavy.OpRow {
-	return suttest.PickFrom(e.audit.Ops, func(int) int { return 0 }, func(o *writeheavy.OpRow) bool {
+	return suttest.PickFrom(e.Audit.Ops, func(int) int { return 0 }, func(o *writeheavy.OpRow) bool {
 		return o.ID == id
 	})
 }
@@ -80,9 +80,9 @@ func (e *evidence) made(id uint64) *writeheavy.OpRow {
 // without removes an add from a counter, but for the log.
 func without(id uint64) func(*evidence) {
 	return func(e *evidence) {
-		for i, o := range e.audit.Ops {
+		for i, o := range e.Audit.Ops {
 			if o.ID == id {
-				e.audit.Ops = append(e.audit.Ops[:i:i], e.audit.Ops[i+1:]...)
+				e.Audit.Ops = append(e.Audit.Ops[:i:i], e.Audit.Ops[i+1:]...)
 				return
 			}
 		}
@@ -101,14 +101,14 @@ func nothing(*evidence) {}
 
 // died declares that an edge may lose two adds, and ends a process of the API.
 func died(e *evidence) {
-	e.audit.Contract.Accepted = 2
-	e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "kill api-1", Start: 20 * ms,
+	e.Audit.Contract.Accepted = 2
+	e.Windows = []history.Window{{Kind: history.FaultWindow, Fault: "kill api-1", Start: 20 * ms,
 		End: 90 * ms}}
 }
 
 // moved is the small run of counters that move, whose audit is changed.
 func moved(change func(*writeheavy.Audit)) func(*evidence) {
-	return asOfNow(func(e *evidence) { change(&e.audit) })
+	return asOfNow(func(e *evidence) { change(&e.Audit) })
 }
 
 // placed is one of which an add at a map is changed.
@@ -124,7 +124,7 @@ func placed(id uint64, at int64, change func(*writeheavy.Placed)) func(*evidence
 
 // lacks removes an add from a map.
 func (e *evidence) lacks(id uint64, at int64) {
-	e.audit.Placed = slices.DeleteFunc(e.audit.Placed, func(p writeheavy.Placed) bool {
+	e.Audit.Placed = slices.DeleteFunc(e.Audit.Placed, func(p writeheavy.Placed) bool {
 		return p.ID == id && p.Map == at
 	})
 }
@@ -133,7 +133,7 @@ type clause suttest.Case[*evidence]
 
 // TestClauses: each clause accepts what is right and refuses what is wrong.
 func TestClauses(t *testing.T) {
-	noOps := func(e *evidence) { e.audit.Ops = nil }
+	noOps := func(e *evidence) { e.Audit.Ops = nil }
 	value := func(id uint64, to int64) func(*evidence) {
 		return func(e *evidence) { e.op(id).Reply.Value = to }
 	}
@@ -168,50 +168,50 @@ func TestClauses(t *testing.T) {
 		}, "has no effect"},
 		{writeheavy.AckedKept, "an edge lost what two may", check.Broken, func(e *evidence) {
 			died(e)
-			e.audit.Contract.Accepted = 1
-			later := e.windows[0]
+			e.Audit.Contract.Accepted = 1
+			later := e.Windows[0]
 			later.Start, later.End = time.Minute, time.Minute+ms
-			e.windows = append(e.windows, later)
+			e.Windows = append(e.Windows, later)
 			without(first)(e)
 			without(third)(e)
 		}, "has no effect"},
 		{writeheavy.AckedKept, "lost by an edge that could not send it for long", check.Held,
 			func(e *evidence) {
 				died(e)
-				e.windows[0].Start, e.windows[0].End = time.Minute, time.Minute+ms
-				e.windows = append(e.windows, history.Window{Kind: history.FaultWindow,
+				e.Windows[0].Start, e.Windows[0].End = time.Minute, time.Minute+ms
+				e.Windows = append(e.Windows, history.Window{Kind: history.FaultWindow,
 					Fault: "pause redis", Start: 20 * ms, End: 58 * time.Second})
 				without(third)(e)
 			}, ""},
 		{writeheavy.AckedKept, "lost long before an edge died", check.Broken, func(e *evidence) {
 			died(e)
-			e.windows[0].Start, e.windows[0].End = time.Minute, time.Minute+ms
+			e.Windows[0].Start, e.Windows[0].End = time.Minute, time.Minute+ms
 			without(third)(e)
 		}, "has no effect"},
 		{writeheavy.AckedKept, "lost, and no edge died", check.Broken, func(e *evidence) {
-			e.audit.Contract.Accepted = 2
+			e.Audit.Contract.Accepted = 2
 			without(third)(e)
 		}, "operation 3072"},
 		{writeheavy.AckedKept, "declares more than it may", check.Undecided, func(e *evidence) {
-			e.audit.Contract.Accepted = 1_000_000
+			e.Audit.Contract.Accepted = 1_000_000
 		}, "the most allowed is 1000"},
 		{writeheavy.AckedKept, "no adds", check.Undecided, noOps, "no ops"},
 
 		{writeheavy.OncePerOp, "it is", check.Held, nothing, ""},
 		{writeheavy.OncePerOp, "an add is there twice", check.Broken, func(e *evidence) {
-			e.audit.Ops = append(e.audit.Ops, e.audit.Ops[0])
+			e.Audit.Ops = append(e.Audit.Ops, e.Audit.Ops[0])
 		}, "operation 1024"},
 		{writeheavy.OncePerOp, "a partial sum is there twice", check.Broken, func(e *evidence) {
-			e.audit.Partials = append(e.audit.Partials, e.audit.Partials[0])
+			e.Audit.Partials = append(e.Audit.Partials, e.Audit.Partials[0])
 		}, "twice"},
 		{writeheavy.OncePerOp, "a sum is not that of its adds", check.Broken, func(e *evidence) {
-			e.audit.Partials[1].Sum++
+			e.Audit.Partials[1].Sum++
 		}, "not those of their adds"},
 		{writeheavy.OncePerOp, "denied when it is sent again", check.Broken, func(e *evidence) {
-			suttest.Deny(&e.records[3], writeheavy.ErrRejected)
+			suttest.Deny(&e.Records[3], writeheavy.ErrRejected)
 		}, "denied"},
 		{writeheavy.OncePerOp, "nothing is sent again", check.Undecided, func(e *evidence) {
-			e.records = append(e.records[:3:3], e.records[4:]...)
+			e.Records = append(e.Records[:3:3], e.Records[4:]...)
 		}, "no add was acknowledged again"},
 
 		{writeheavy.NothingNew, "nothing is", check.Held, nothing, ""},
@@ -225,36 +225,36 @@ func TestClauses(t *testing.T) {
 			reply(`{"results":[{"op_id":4097,"result":"shed"},{"op_id":4098,"result":"ok"}]}`),
 			"was refused"},
 		{writeheavy.NothingNew, "what cannot be made is made", check.Broken, func(e *evidence) {
-			e.audit.Ops = append(e.audit.Ops, writeheavy.OpRow{ID: bad, Key: 2, User: 4})
+			e.Audit.Ops = append(e.Audit.Ops, writeheavy.OpRow{ID: bad, Key: 2, User: 4})
 		}, "which cannot be added"},
 		{writeheavy.NothingNew, "another dead letter", check.Broken, func(e *evidence) {
-			e.audit.Dead[0].Key = 9
+			e.Audit.Dead[0].Key = 9
 		}, "is not what was sent"},
 		{writeheavy.NothingNew, "nothing is there", check.Undecided, func(e *evidence) {
-			e.audit.Ops, e.audit.Partials = []writeheavy.OpRow{}, nil
+			e.Audit.Ops, e.Audit.Partials = []writeheavy.OpRow{}, nil
 		}, "no effect"},
 
 		{writeheavy.Conserved, "they are", check.Held, asOfNow(nothing), ""},
 		{writeheavy.Conserved, "in several parts", check.Held, func(e *evidence) {
-			c := e.audit.Counters[0]
-			e.audit.Counters[0].Value -= 3
-			e.audit.Counters = append(e.audit.Counters,
+			c := e.Audit.Counters[0]
+			e.Audit.Counters[0].Value -= 3
+			e.Audit.Counters = append(e.Audit.Counters,
 				writeheavy.CounterRow{Key: c.Key, Shard: 1, Value: 3})
 		}, ""},
 		{writeheavy.Conserved, "one too many", check.Broken, func(e *evidence) {
-			e.audit.Counters[0].Value++
+			e.Audit.Counters[0].Value++
 		}, "(+1)"},
 		{writeheavy.Conserved, "a counter is missing", check.Broken, func(e *evidence) {
-			e.audit.Counters = e.audit.Counters[:1]
+			e.Audit.Counters = e.Audit.Counters[:1]
 		}, "is 0"},
 		{writeheavy.Conserved, "in the log and nowhere else", check.Broken, func(e *evidence) {
-			e.audit.Dead = []writeheavy.DeadRow{}
+			e.Audit.Dead = []writeheavy.DeadRow{}
 		}, "no dead letter"},
 		{writeheavy.Conserved, "another delta in the log", check.Broken, func(e *evidence) {
-			e.audit.Log[0].Delta++
+			e.Audit.Log[0].Delta++
 		}, "is in the log with 6"},
 		{writeheavy.Conserved, "not in the log", check.Broken, func(e *evidence) {
-			e.audit.Log = e.audit.Log[:4]
+			e.Audit.Log = e.Audit.Log[:4]
 		}, "not in the log"},
 		{writeheavy.Conserved, "adds come one by one", check.Undecided, func(e *evidence) {
 			e.op(5120).Outcome = history.Unknown
@@ -305,24 +305,24 @@ func TestClauses(t *testing.T) {
 			"operation 4097 was told"},
 		{writeheavy.ByRecord, "it was refused and is no dead letter", check.Held, func(e *evidence) {
 			reply(`{"results":[{"op_id":4097,"result":"ok"},{"op_id":4098,"result":"rejected"}]}`)(e)
-			e.audit.Dead = []writeheavy.DeadRow{}
+			e.Audit.Dead = []writeheavy.DeadRow{}
 		}, ""},
 		{writeheavy.ByRecord, "acknowledged and no dead letter", check.Broken, func(e *evidence) {
-			e.audit.Dead = []writeheavy.DeadRow{}
+			e.Audit.Dead = []writeheavy.DeadRow{}
 		}, "no dead letter"},
 		{writeheavy.ByRecord, "a dead letter that can be made", check.Broken, func(e *evidence) {
-			e.audit.Dead[0].Delta = 1
+			e.Audit.Dead[0].Delta = 1
 		}, "can be made"},
 		{writeheavy.ByRecord, "a dead letter too soon", check.Broken, func(e *evidence) {
-			e.audit.Dead[0].Tries = 2
+			e.Audit.Dead[0].Tries = 2
 		}, "after 2 attempts"},
 		{writeheavy.ByRecord, "a dead letter twice, of a log that has it twice", check.Held,
-			func(e *evidence) { e.audit.Dead = append(e.audit.Dead, e.audit.Dead[0]) }, ""},
+			func(e *evidence) { e.Audit.Dead = append(e.Audit.Dead, e.Audit.Dead[0]) }, ""},
 		{writeheavy.ByRecord, "a batch that is too large", check.Broken, func(e *evidence) {
-			e.audit.Batches[0].Records = 501
+			e.Audit.Batches[0].Records = 501
 		}, "has 501 adds"},
 		{writeheavy.ByRecord, "batches of fewer adds than there are", check.Broken, func(e *evidence) {
-			e.audit.Batches = e.audit.Batches[1:]
+			e.Audit.Batches = e.Audit.Batches[1:]
 		}, "have 13 adds, and there are 14"},
 		{writeheavy.OneOwner, "it has", check.Held, asOfNow(nothing), ""},
 		{writeheavy.OneOwner, "nothing moves", check.Held, nothing, "no keys move"},

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/harness/api"
-	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -160,16 +159,7 @@ func (c *counters) ended() writeheavy.Audit {
 
 // evidence is a history and an audit, which tests change.
 type evidence struct {
-	p       *writeheavy.Params
-	records []history.Record
-	windows []history.Window
-	audit   writeheavy.Audit
-}
-
-func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
-	t.Helper()
-	return suttest.Verdicts(writeheavy.System().Invariants(e.p),
-		history.Slice(e.records, e.windows...), suttest.Encoded(t, e.audit))
+	suttest.Evidence[writeheavy.Params, writeheavy.Audit]
 }
 
 // played is a run of the correct counters, with a log for every other seed. A fault makes most
@@ -184,12 +174,12 @@ func played(
 	}
 	w := suttest.NewWorld(seed, load, trouble)
 	c := newCounters(seed%2 == 0, 10)
-	e := &evidence{p: p}
+	e := &evidence{suttest.NewEvidence[writeheavy.Audit](writeheavy.System(), p)}
 	if fault {
-		e.windows = w.LoseAnswers()
+		e.Windows = w.LoseAnswers()
 	}
 	w.Run(c, 100, time.Second)
-	e.records, e.audit = w.Records, c.ended()
+	e.Records, e.Audit = w.Records, c.ended()
 	return e
 }
 

@@ -10,8 +10,8 @@ import (
 
 // proof is what the judges of writeheavy are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
+		Parts: (*evidence).Parts,
 		Unnoticed: map[string][]string{
 			"an add that cannot be made may be acknowledged, and be a dead letter": {"invent add"},
 			"a batch has no client and no key": {"change client of batch",
@@ -45,7 +45,7 @@ func TestJudges(t *testing.T) {
 	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
 		{Name: "a read is one too high", Breaks: writeheavy.ReadsExact,
 			Do: func(e *evidence, pick func(int) int) bool {
-				r := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+				r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
 					return r.Op.Kind == writeheavy.KindRead && r.Outcome == history.OK
 				})
 				if r != nil {

@@ -117,7 +117,8 @@ func (s Suite) attack(t testing.TB, inst sut.Instance, base time.Time, rec *reco
 	}
 	result, err := load.Run(t.Context(), load.Plan{
 		Base: base, Arrivals: &evenly{ops: s.Ops, every: s.Over / time.Duration(s.Ops)},
-		Workload: workload, MaxInFlight: inFlight, Queue: 64 * s.Ops, Timeout: 2 * opTimeout, Drain: s.Patience,
+		Workload: workload, MaxInFlight: inFlight, Queue: 64 * s.Ops, Timeout: 2 * opTimeout,
+		Drain: s.Patience,
 	}, inst.Do, func() load.Recorder { return rec }, nil)
 	if err != nil {
 		t.Fatalf("load: %v", err)

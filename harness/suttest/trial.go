@@ -119,7 +119,8 @@ func (tr Trial) offer(t *testing.T, inst sut.Instance, seed uint64) []history.Re
 	rec := &recorder{}
 	_, err = load.Run(t.Context(), load.Plan{Base: time.Now(),
 		Arrivals: &evenly{ops: tr.Ops, every: tr.Every}, Workload: work, MaxInFlight: 64,
-		Queue: 10_000, Timeout: 5 * time.Second, Drain: 20 * time.Second}, do, func() load.Recorder { return rec }, nil)
+		Queue: 10_000, Timeout: 5 * time.Second, Drain: 20 * time.Second},
+		do, func() load.Recorder { return rec }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 
 // The places where positions are beside the history and the newest ones.
 const (
-	placeLog     = "log"
-	placeArchive = "archive"
+	inLog     = "log"
+	inArchive = "archive"
 )
 
 // found is what an audit can read. It tries every ping of every place with every means that the
@@ -44,7 +44,7 @@ func audit(
 ) (any, error) {
 	logged := open != nil
 	f := &found{open: open, Audit: Audit{History: []PingRow{}, Newest: []NewestRow{},
-		Places: []string{placeArchive}, Copies: []CopyRow{}}}
+		Places: []string{inArchive}, Copies: []CopyRow{}}}
 	if !logged {
 		f.open = func(_ []byte, p ping) (Point, error) { return unsealed(p) }
 	}
@@ -69,7 +69,7 @@ func audit(
 	if err != nil {
 		return nil, stores.Failed("reading the archive", err)
 	}
-	f.count(placeArchive, archived)
+	f.count(inArchive, archived)
 	if logged {
 		err = f.readLog(ctx, st)
 	}
@@ -121,8 +121,8 @@ func (f *found) readLog(ctx context.Context, st *opened) error {
 		list = append(list, p)
 		return err
 	})
-	f.Places = append(f.Places, placeLog)
-	f.count(placeLog, list)
+	f.Places = append(f.Places, inLog)
+	f.count(inLog, list)
 	return err
 }
 

@@ -13,19 +13,17 @@ import (
 
 // cryptoShred seals each position with its driver's key, and erases by forgetting that.
 //
-// The idea: the API seals a position before anything else sees it, and opens it when somebody
-// asks. Log, history, newest positions and archive have sealed ones only, so that a key which is
-// gone erases them all at once, with every copy that anybody has made. Who reads asks for the key
-// each time; who writes may use one that it knows, for what is sealed with a forgotten key is as
-// good as erased.
+// The idea: the API encrypts a position before it stores it anywhere, and decrypts it on a read.
+// Log, history, newest positions and archive hold ciphertext only, so that deleting the key erases
+// all of them at once, and every backup. A read fetches the key each time. A write may use a cached
+// key: nobody can open what it encrypts once the key is deleted.
 //
 // The guarantee: an erasure is one small transaction, and over when it is answered. What is
 // acknowledged is in the history, the newest position is the one with the highest number.
 //
-// It gives up: a lookup of the key for each read, and positions that a store could reckon with.
-// The rows of the erased stay until somebody sweeps them; that a driver was there, and how often,
-// can still be seen. An API that has written for a driver has the key in its memory until it ends,
-// so that a key in there and a copy of the log are readable together.
+// It gives up: a lookup of the key for each read, and stores that can compute with positions. The
+// ciphertext of erased drivers stays until it is swept, and still shows that a driver pinged and how
+// often. An API process keeps the keys that it wrote with in memory until it ends.
 func cryptoShred() variant {
 	return twoPaths(variant{Name: "crypto_shred",
 		Idea:       "a log and two paths, with sealed positions only; erasing forgets the driver's key",

@@ -37,13 +37,13 @@ func invariants(p Params) []check.Invariant {
 			"sent, and nothing else is there", check.AckedDurable(kept), check.NoPhantom(kept),
 			check.AtMostOnce(historyFact, check.ByKey|check.ByThing), knowing(p, asSent)),
 		s.State(NewestAsHistory, "when all is at rest, the newest position of a driver is the one with "+
-			"the highest number in the history", knowing(p, newestOnes)),
+			"the highest number in the history", knowing(p, newestMatches)),
 		s.State(LatestNeverFalls, "nobody is shown an older position than somebody was before, unless "+
 			"Redis has lost its memory meanwhile, or one that was not sent", knowing(p, neverFalling)),
 		s.State(ErasedForGood, "once an erasure is answered, no position of the driver is read any "+
-			"more, and none can be read in any place", knowing(p, erasedOnes)),
+			"more, and none can be read in any place", knowing(p, noneReadable)),
 		s.State(OthersUntouched, "nobody is treated as erased who is not, and each place has the "+
-			"positions of all others", knowing(p, otherOnes)),
+			"positions of all others", knowing(p, othersKept)),
 	}
 }
 
@@ -241,8 +241,8 @@ func asSent(j judged) {
 	}
 }
 
-// newestOnes compares the newest positions with the history.
-func newestOnes(j judged) {
+// newestMatches compares the newest positions with the history.
+func newestMatches(j judged) {
 	best := map[uint64]PingRow{}
 	for _, row := range j.History {
 		if row.Seq > best[row.Driver].Seq {
@@ -364,8 +364,8 @@ func (d *seenDriver) ages() (list []time.Duration) {
 	return list
 }
 
-// erasedOnes looks for positions of drivers whose erasure was answered.
-func erasedOnes(j judged) {
+// noneReadable looks for positions of drivers whose erasure was answered.
+func noneReadable(j judged) {
 	exercised, asked, refused := false, 0, 0
 	copies := map[uint64][]CopyRow{}
 	for _, row := range j.Copies {
@@ -416,8 +416,8 @@ func erasedOnes(j judged) {
 	j.Figure("erasures refused", "%", 100*float64(refused)/float64(asked))
 }
 
-// otherOnes looks whether drivers who were not erased are treated as if they were.
-func otherOnes(j judged) {
+// othersKept looks whether drivers who were not erased are treated as if they were.
+func othersKept(j judged) {
 	has := map[CopyRow]int64{}
 	for _, row := range j.Copies {
 		has[CopyRow{Place: row.Place, Driver: row.Driver}] += row.Readable

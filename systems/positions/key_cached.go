@@ -8,15 +8,15 @@ import "stampede/harness/sut"
 //
 // The guarantee: what is acknowledged is kept.
 //
-// It gives up: erasures. The key is gone from its table, and whoever has seen it still opens what
-// every store has.
+// It gives up: erasures. The key is deleted from its table, but a process that cached it can still
+// decrypt what every store holds.
 func keyCached() variant {
 	d := shredding()
 	d.cached = true
 	return twoPaths(variant{Name: "key_cached",
 		Idea:       "crypto_shred, whose readers keep the keys that they have seen",
 		Guarantees: "what is acknowledged is kept",
-		GivesUp:    "erasures: who has seen the key goes on reading",
+		GivesUp:    "erasures: a process that cached the key can still read",
 		Breaks:     []sut.Break{{Invariant: ErasedForGood, Under: sut.Load}},
 	}, d)
 }

@@ -17,27 +17,25 @@ import (
 
 // migrateByCDC moves the history to another database while it is written.
 //
-// The idea: a slot of Postgres keeps the log of changes from a point on, and shows a snapshot of
-// exactly that point. The snapshot is copied, and then each change is applied, in order, together
-// with the position in the log up to which that was done; only then the slot is told. When the copy
-// is nearly up to date the old side is frozen: writers wait. Once the last change is applied, both
-// sides are compared. If they are alike everybody goes to the new side, and the old one is
-// emptied; if not, all begins anew.
+// The idea: a logical replication slot retains changes from an LSN on, and exports the snapshot at
+// exactly that LSN. The mover copies the snapshot and then applies the changes in order; one
+// transaction holds a batch and its LSN, and the slot is confirmed after that. When the new side is
+// nearly up to date the old one is frozen: writers wait. Once the last change is applied, both sides
+// are compared. If they are equal, all requests go to the new side and the old one is emptied; if
+// not, the migration begins again.
 //
 // The guarantee: what is acknowledged before, during or after the migration is in the history once,
 // what is erased is on neither side, and no reader sees the past fall back, whoever dies.
 //
-// It gives up: a short pause for writers, and the log that the slot keeps while nobody reads it.
-// While changes are applied, what was just erased is on the new side until the next batch, where
-// nobody is shown it.
-// Postgres must run with wal_level = logical. How it is judged, and why, is in
+// It gives up: a short pause for writers, and disk for the WAL that the slot retains. Until the next
+// batch an erased driver's rows remain on the new side, which no request reads yet. Postgres must run with wal_level = logical. How it is judged, and why, is in
 // docs/decisions/2026-11-27-a-migration-is-judged-by-its-history.md.
 func migrateByCDC() variant {
 	return migrating(variant{Name: "migrate_by_cdc",
 		Idea: "one_table that moves to another one: a snapshot, the changes since from the log, a " +
-			"comparison, and everybody goes over",
+			"comparison, and a cut-over",
 		Guarantees: "what is acknowledged in any phase is kept once, and what is erased on neither side",
-		GivesUp:    "a pause for writers when they go over, and disk for the log that the slot keeps",
+		GivesUp:    "a pause for writers at the cut-over, and disk for the WAL that the slot retains",
 	}, move{})
 }
 
@@ -52,8 +50,8 @@ type move struct {
 const (
 	phaseWaiting   = "waiting"   // there is little to move yet
 	phaseStreaming = "streaming" // the snapshot is copied, changes are applied
-	phaseFrozen    = "frozen"    // nobody writes
-	phaseMoved     = "moved"     // everybody is on the new side
+	phaseFrozen    = "frozen"    // writers wait
+	phaseMoved     = "moved"     // requests go to the new side
 	phaseDone      = "done"      // and the old one is empty
 )
 
@@ -72,7 +70,7 @@ func migrating(v variant, m move) variant {
 	v.Open = func(_ context.Context, st *opened) (Tracker, error) { return moving{st}, nil }
 	v.Roles = []role{
 		{Name: "history", Summary: "packs what is new in the history into the archive",
-			Places: []string{placeCollected, placeKept}, Step: packThere},
+			Places: []string{placeCollected, placeKept}, Step: packCurrent},
 		{Name: "mover", Summary: "copies the history to the new side, and applies its changes there",
 			Single: true, Places: []string{placeCopied, placeStreamed}, Conns: 3,
 			Do: func(ctx context.Context, st *opened) error { return mover{st, m}.run(ctx) }},
@@ -144,9 +142,9 @@ const thawPause = 10 * time.Millisecond
 // moving is an API while the history moves.
 type moving struct{ *opened }
 
-// sqlShare makes a transaction one of the writers, whom the mover waits for before it freezes the
-// history, and who wait for it: an advisory lock, of which each has its turn. sqlFreeze takes it
-// alone.
+// sqlShare is the advisory lock that each writing transaction shares, and sqlFreeze its exclusive
+// side, with which the mover waits for them before it freezes the history. Postgres grants advisory
+// locks in the order of requests, so that neither starves; row locks can be overtaken.
 const (
 	sqlShare  = `SELECT pg_advisory_xact_lock_shared(hashtext(current_schema()))`
 	sqlFreeze = `SELECT pg_advisory_xact_lock(hashtext(current_schema()))`
@@ -225,8 +223,8 @@ func (m moving) Track(ctx context.Context, req TrackRequest) (list Track, err er
 	return list, stores.Failed("reading a track", err)
 }
 
-// packThere archives where the history is.
-func packThere(ctx context.Context, st *opened) (time.Duration, error) {
+// packCurrent archives the side that has the history.
+func packCurrent(ctx context.Context, st *opened) (time.Duration, error) {
 	return archiving(st, func(pack func(context.Context, pgx.Tx, table) error) error {
 		return moving{st}.write(ctx, pack)
 	})

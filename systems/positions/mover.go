@@ -31,8 +31,8 @@ type mover struct {
 }
 
 // copyParts is in how many parts drivers are copied, of copyMost drivers at most; a pause between
-// two spares the store. Changes are applied when there are flushMost. Nobody goes over while the
-// log is further ahead than nearEnd bytes.
+// two limits the load on the store. At most about flushMost changes are applied at once. There is
+// no cut-over while the log is further ahead than nearEnd bytes.
 const (
 	copyParts = 20
 	copyMost  = 200
@@ -41,7 +41,7 @@ const (
 	nearEnd   = 1 << 20
 )
 
-// run goes on with the migration, wherever it is.
+// run continues the migration from its current phase.
 func (m mover) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		phase, err := phaseNow(ctx, m.opened)
@@ -198,8 +198,8 @@ type stream struct {
 	to          pglogrepl.LSN
 }
 
-// catchUp applies changes until everybody has gone over. A mover that died while it had frozen the
-// history thaws it first, and has waited long enough.
+// catchUp applies changes until the cut-over. If a mover died while the history was frozen, it is
+// thawed first, and Params.Follow is not waited for again.
 func (m mover) catchUp(ctx context.Context) error {
 	name, err := m.slot(ctx)
 	if err != nil {
@@ -411,8 +411,8 @@ func (s *stream) confirm(ctx context.Context, to pglogrepl.LSN) error {
 		pglogrepl.StandbyStatusUpdate{WALWritePosition: to, ReplyRequested: true})
 }
 
-// cutOver freezes the old side, if its last change is near, waits for that, compares, and lets
-// everybody go over.
+// cutOver freezes the old side if the stream is nearly at the end, applies the rest, compares both
+// sides, and sends all requests to the new one. An error thaws the old side.
 func (s *stream) cutOver(ctx context.Context) (over bool, err error) {
 	last, err := s.end(ctx)
 	if err != nil || s.seen+nearEnd < last {
@@ -441,11 +441,11 @@ func (s *stream) cutOver(ctx context.Context) (over bool, err error) {
 	}
 	next := phaseMoved
 	if !s.late && !s.early {
-		alike, err := s.alike(ctx)
+		equal, err := s.sidesEqual(ctx)
 		if err != nil {
 			return false, err
 		}
-		if !alike {
+		if !equal {
 			s.Config.Warn("both sides differ, and the migration begins anew", nil)
 			next = phaseWaiting
 		}
@@ -472,18 +472,18 @@ func (s *stream) drain(ctx context.Context, last pglogrepl.LSN) error {
 	return s.flush(ctx)
 }
 
-// alike compares both sides, however long that takes.
-func (s *stream) alike(ctx context.Context) (alike bool, err error) {
+// sidesEqual compares both sides, without a statement timeout.
+func (s *stream) sidesEqual(ctx context.Context) (equal bool, err error) {
 	err = s.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `WITH old AS (SELECT driver, seq, op, body, archived FROM pings),
 			new AS (SELECT driver, seq, op, body, archived FROM pings_next)
 			SELECT NOT EXISTS (TABLE old EXCEPT TABLE new) AND NOT EXISTS (TABLE new EXCEPT TABLE old)`).
-			Scan(&alike)
+			Scan(&equal)
 	})
 	if err != nil {
 		return false, fmt.Errorf("comparing both sides: %w", err)
 	}
-	return alike, nil
+	return equal, nil
 }
 
 // end is where the log of Postgres ends.

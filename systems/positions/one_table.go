@@ -18,13 +18,13 @@ import (
 // oneTable keeps everything in one table.
 //
 // The idea: a ping is a row, and the newest position is the last one by the primary key. A ping
-// shares the lock of its driver's row; who erases takes that alone, deletes the rows and writes
-// every object of the archive anew in which the driver is.
+// takes a shared lock on its driver's row. An erasure takes the exclusive one, deletes the rows and
+// rewrites every object of the archive that contains the driver.
 //
 // The guarantee: what is acknowledged is read at once, and an erasure is over when it is answered.
 //
-// It gives up: a transaction for each ping, and an erasure that is cheap: it reads and writes all
-// of a person's past.
+// It gives up: a transaction for each ping, and cheap erasures: each reads and rewrites the
+// driver's whole past.
 func oneTable() variant {
 	return variant{Name: "one_table",
 		Idea:       "a row for each ping; erasing deletes rows, and writes the archive's objects anew",
@@ -72,8 +72,8 @@ func failed(doing string, err error) error {
 	return stores.Failed(doing, err)
 }
 
-// ping inserts a row, unless the driver is erased: who erases waits for the lock of the driver's
-// row, or has it already.
+// ping inserts a row, unless the driver is erased. The lock on the driver's row orders it before or
+// after an erasure.
 func (t table) ping(ctx context.Context, on stores.Querier, req PingRequest) error {
 	list, err := stores.CollectOn[struct{ Erased bool }](ctx, on, `WITH who AS (
 			SELECT key IS NULL AS erased FROM drivers WHERE driver = $1 FOR SHARE),
@@ -130,7 +130,7 @@ func (t table) Erase(ctx context.Context, req DriverRequest) (api.Nothing, error
 
 // erase does that while no other object is made.
 func (t table) erase(ctx context.Context, tx pgx.Tx, driver uint64) error {
-	if _, err := tx.Exec(ctx, alone); err != nil {
+	if _, err := tx.Exec(ctx, lockArchive); err != nil {
 		return err
 	}
 	tag, err := tx.Exec(ctx, `UPDATE drivers SET key = NULL WHERE driver = $1`, driver)
@@ -146,8 +146,8 @@ func (t table) erase(ctx context.Context, tx pgx.Tx, driver uint64) error {
 	return rewrite(ctx, tx, driver)
 }
 
-// alone lets one transaction at a time change the archive.
-const alone = `LOCK TABLE archive IN SHARE ROW EXCLUSIVE MODE`
+// lockArchive lets one transaction at a time change the archive.
+const lockArchive = `LOCK TABLE archive IN SHARE ROW EXCLUSIVE MODE`
 
 // rewrite takes a driver out of the archive.
 func rewrite(ctx context.Context, tx pgx.Tx, driver uint64) error {
@@ -198,7 +198,7 @@ func archiving(
 
 // pack makes an object, and says of how many pings.
 func (t table) pack(ctx context.Context, tx pgx.Tx) (int, error) {
-	if _, err := tx.Exec(ctx, alone); err != nil {
+	if _, err := tx.Exec(ctx, lockArchive); err != nil {
 		return 0, err
 	}
 	list, err := stores.CollectOn[ping](ctx, tx, `UPDATE `+t.name+` SET archived = true

@@ -148,8 +148,8 @@ type paths struct {
 	keys map[uint64][]byte
 }
 
-// lately is a driver's key, as it was when this process asked for it first.
-func (a *paths) lately(ctx context.Context, driver uint64) ([]byte, error) {
+// cachedKey is a driver's key as of the first time that this process fetched it.
+func (a *paths) cachedKey(ctx context.Context, driver uint64) ([]byte, error) {
 	a.mu.Lock()
 	key := a.keys[driver]
 	a.mu.Unlock()
@@ -165,18 +165,18 @@ func (a *paths) lately(ctx context.Context, driver uint64) ([]byte, error) {
 	return key, err
 }
 
-// key is that of a driver for who reads.
+// key is a driver's key for a read.
 func (a *paths) key(ctx context.Context, driver uint64) ([]byte, error) {
 	if a.cached {
-		return a.lately(ctx, driver)
+		return a.cachedKey(ctx, driver)
 	}
 	return keyOf(ctx, a.DB, driver)
 }
 
-// Ping appends a position to the log. The key may be an old one: what is sealed with the key of a
-// driver who is erased, nobody can open.
+// Ping appends a position to the log. The key may be cached: nobody can open what is sealed with
+// the deleted key of an erased driver.
 func (a *paths) Ping(ctx context.Context, req PingRequest) (Pinged, error) {
-	key, err := a.lately(ctx, req.Driver)
+	key, err := a.cachedKey(ctx, req.Driver)
 	if err != nil {
 		return Pinged{}, err
 	}

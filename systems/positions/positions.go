@@ -1,10 +1,10 @@
-// Package positions keeps where drivers are: the newest position, for who waits for one, and every
-// earlier one, for whoever reckons with them later. Its question: who has both, a hot and a cold
-// path, and forgets a person everywhere when it must?
+// Package positions stores the positions of drivers: the newest one for riders, and the history for
+// analysts. Its question: which designs have both a hot and a cold path, and can erase a driver
+// everywhere?
 //
-// A driver pings every few seconds, and some pings come late, after newer ones. A rider asks where
-// a driver is, an analyst for the track. A driver who leaves is erased: from then on no position of
-// theirs may be readable anywhere, in no store, log or archive.
+// A driver pings every few seconds, and some pings arrive late, after newer ones. A rider asks for
+// the newest position, an analyst for the track. A driver who leaves is erased: from then on none
+// of the driver's positions may be readable in any store, log or archive.
 package positions
 
 import (
@@ -172,7 +172,7 @@ type Params struct {
 	Retry   int     `json:"retry" min:"0" max:"20" doc:"how often an erasure without an answer is asked for again"`
 
 	MoveAfter int          `json:"move_after" min:"1" max:"10000000" doc:"positions in the history before it migrates"`
-	Follow    sut.Duration `json:"follow" min:"0s" max:"1h" doc:"how long changes are applied before everybody goes over"`
+	Follow    sut.Duration `json:"follow" min:"0s" max:"1h" doc:"how long changes are applied before the cut-over"`
 
 	FlushEvery     sut.Duration `json:"flush_every" min:"1ms" max:"1m" doc:"how often the paths store what they have read, and the archive takes what is new"`
 	SessionTimeout sut.Duration `json:"session_timeout" min:"1s" max:"24h" doc:"silence after which a reader of the log loses its partitions"`

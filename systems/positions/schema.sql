@@ -1,6 +1,5 @@
--- Who has signed up. An erased driver has no key: the row stays, so that the number is not given
--- to another. The key is for what is sealed with it, and stands for a key management service: it
--- is in no backup and no archive.
+-- The drivers. An erased one has no key; the row stays, so that the number is not used again. The
+-- table stands for a key management service: no backup and no archive has the keys.
 CREATE TABLE drivers (
     driver bigint PRIMARY KEY,
     key    bytea -- NULL: erased

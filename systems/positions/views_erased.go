@@ -7,19 +7,19 @@ import (
 	"stampede/harness/sut"
 )
 
-// viewsErased deletes what users can see. It is wrong: the log and the archive remember.
+// viewsErased deletes what the API shows. It is wrong: log and archive keep a copy.
 //
 // The idea: positions are not sealed. Erasing deletes the driver's rows and newest position; what
 // is still in the log is not written to the history any more.
 //
-// The guarantee: nobody who asks the API is told a position of the erased.
+// The guarantee: the API shows no position of an erased driver.
 //
-// It gives up: an erasure of what nobody asks the API for. The newest positions that are built
-// again from the log have the driver again, and so has what is restored from the archive.
+// It gives up: the erasure of log and archive. Rebuilding the newest positions from the log, or
+// restoring the history from the archive, brings the driver back.
 func viewsErased() variant {
 	return twoPaths(variant{Name: "views_erased",
 		Idea:       "a log and two paths in the clear; erasing deletes from the views of both",
-		Guarantees: "who asks the API is told no position of the erased",
+		Guarantees: "the API shows no position of an erased driver",
 		GivesUp:    "the erasure of log and archive, from which views are built again",
 		Breaks:     []sut.Break{{Invariant: ErasedForGood, Under: sut.Load}},
 	}, plan{

@@ -17,18 +17,18 @@ const idBits = 5
 // pingOf is the number of the scheduled ping to which an identity belongs.
 func pingOf(op uint64) uint64 { return op>>idBits - 1 }
 
-// around is when others look at a driver who is being erased, before and after it is asked for.
+// around is when a driver is read before, during and after an erasure, relative to the ping.
 func around() []time.Duration {
 	return []time.Duration{8 * time.Millisecond, 9 * time.Millisecond, 10 * time.Millisecond,
 		40 * time.Millisecond, 150 * time.Millisecond, 500 * time.Millisecond}
 }
 
-// eraseAfter is when it is asked for.
+// eraseAfter is when the erasure is requested.
 const eraseAfter = 10 * time.Millisecond
 
 // NewWorkload makes the operations as a pure function of the seed. Scheduled operations are pings,
-// of each driver in turn. Riders and analysts look after some of them; after a few the driver is
-// erased, while others look, and goes on pinging.
+// of each driver in turn. Some are followed by reads, a few by an erasure with reads around it; an
+// erased driver goes on pinging.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := bounds.Check(p); err != nil {
 		return nil, fmt.Errorf("positions parameters: %w", err)

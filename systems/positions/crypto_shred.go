@@ -22,8 +22,8 @@ import (
 // acknowledged is in the history, the newest position is the one with the highest number.
 //
 // It gives up: a lookup of the key for each read, and stores that can compute with positions. The
-// ciphertext of erased drivers stays until it is swept, and still shows that a driver pinged and how
-// often. An API process keeps the keys that it wrote with in memory until it ends.
+// ciphertext of erased drivers stays until it is swept, and still shows that a driver pinged and
+// how often. An API process keeps the keys that it wrote with in memory until it ends.
 func cryptoShred() variant {
 	return twoPaths(variant{Name: "crypto_shred",
 		Idea:       "a log and two paths, with sealed positions only; erasing forgets the driver's key",

@@ -20,15 +20,16 @@ import (
 // The idea: a logical replication slot retains changes from an LSN on, and exports the snapshot at
 // exactly that LSN. The mover copies the snapshot and then applies the changes in order; one
 // transaction holds a batch and its LSN, and the slot is confirmed after that. When the new side is
-// nearly up to date the old one is frozen: writers wait. Once the last change is applied, both sides
-// are compared. If they are equal, all requests go to the new side and the old one is emptied; if
-// not, the migration begins again.
+// nearly up to date the old one is frozen: writers wait. Once the last change is applied, both
+// sides are compared. If they are equal, all requests go to the new side and the old one is
+// emptied; if not, the migration begins again.
 //
 // The guarantee: what is acknowledged before, during or after the migration is in the history once,
 // what is erased is on neither side, and no reader sees the past fall back, whoever dies.
 //
-// It gives up: a short pause for writers, and disk for the WAL that the slot retains. Until the next
-// batch an erased driver's rows remain on the new side, which no request reads yet. Postgres must run with wal_level = logical. How it is judged, and why, is in
+// It gives up: a short pause for writers, and disk for the WAL that the slot retains. Until the
+// next batch an erased driver's rows remain on the new side, which no request reads yet. Postgres
+// must run with wal_level = logical. How it is judged, and why, is in
 // docs/decisions/2026-11-27-a-migration-is-judged-by-its-history.md.
 func migrateByCDC() variant {
 	return migrating(variant{Name: "migrate_by_cdc",

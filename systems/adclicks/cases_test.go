@@ -151,6 +151,18 @@ func TestClauses(t *testing.T) {
 	suttest.Clauses(t, proof(), smallRun, slices.Concat(logCases(), countCases(), otherCases()))
 }
 
+// TestWindowOfNothing: clicks of the closest window of its ad are the witnesses.
+func TestWindowOfNothing(t *testing.T) {
+	e := smallRun()
+	one := e.Audit.Windows[0]
+	one.WindowMS += 7
+	e.Audit.Windows = append(e.Audit.Windows, one)
+	v := proof().Judge(e, t)[adclicks.RecountAgrees]
+	if v.Status != check.Broken || len(v.Witness) != int(one.Clicks) {
+		t.Errorf("%s with witnesses %v: %s", v.Status, v.Witness, v.Reason)
+	}
+}
+
 func logCases() []verdictCase {
 	const of = adclicks.AcksInLog
 	return []verdictCase{

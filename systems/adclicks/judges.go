@@ -256,7 +256,7 @@ func (t *truth) compare(r *check.Run, who string, rows []WindowRow, wrong func(i
 		want := t.windows[key]
 		switch {
 		case want == nil || seen[key]:
-			r.Violate(nil, "%v: %s has %d clicks in a window that should not be there", key, who, w.Clicks)
+			r.Violate(t.near(key), "%v: %s has %d clicks in a window that should not be there", key, who, w.Clicks)
 		case w.Clicks != want.clicks || w.Cents != want.cents || w.OnTime != want.onTime:
 			r.Violate(want.ops, "%v: %s has %d clicks, %d of them on time, for %d cents; the log has %d, "+
 				"%d and %d", key, who, w.Clicks, w.OnTime, w.Cents, want.clicks, want.onTime, want.cents)
@@ -272,6 +272,21 @@ func (t *truth) compare(r *check.Run, who string, rows []WindowRow, wrong func(i
 				want.clicks)
 		}
 	}
+}
+
+// near are the clicks of the ad's window that begins closest to one: some of them may be in that
+// one, wrongly.
+func (t *truth) near(window check.Group) (ops []uint64) {
+	far := func(key check.Group) int64 { return max(key.Thing-window.Thing, window.Thing-key.Thing) }
+	var closest check.Group
+	for key := range t.windows {
+		if key.Key == window.Key && key.Name == window.Name &&
+			(closest == check.Group{} || cmp.Or(cmp.Compare(far(key), far(closest)),
+				cmp.Compare(key.Thing, closest.Thing)) < 0) {
+			closest = key
+		}
+	}
+	return t.windows[closest].proof()
 }
 
 // purchases are the clicks of a campaign that may have been paid for, and the refused ones.

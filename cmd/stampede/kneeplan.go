@@ -14,7 +14,6 @@ import (
 	"stampede/harness/plain"
 	"stampede/harness/run"
 	"stampede/harness/scenario"
-	"stampede/harness/sut"
 )
 
 // At the lowest rate a window has leastOperations, or so many times what the objective
@@ -76,9 +75,7 @@ func planKnee(name string, f kneeFlags, seed uint64) (kneePlan, error) {
 func (p *kneePlan) chooseVariants() error {
 	var left []string
 	for _, v := range chosen(p.whole) {
-		wrong := slices.ContainsFunc(v.Breaks, func(b sut.Break) bool {
-			return slices.Contains(p.whole.Scenario.Provokes, string(b.Under))
-		})
+		wrong := len(p.whole.Scenario.MustCatch(v)) > 0
 		if wrong && len(p.flags.variants) == 0 {
 			left = append(left, v.Name)
 			continue

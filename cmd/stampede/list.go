@@ -243,7 +243,11 @@ func listDesigns() (items []variantItem, rows [][]string) {
 func breaks(v sut.Variant) []string {
 	out := []string{}
 	for _, b := range v.Breaks {
-		out = append(out, b.Invariant+" under "+string(b.Under))
+		text := b.Invariant + " under " + string(b.Under)
+		if b.Shows != "" {
+			text += ", " + string(b.Shows)
+		}
+		out = append(out, text)
 	}
 	return out
 }

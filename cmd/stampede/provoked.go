@@ -22,11 +22,8 @@ func provokedBy(plan resolved) map[string][]string {
 				!slices.Contains(other.Scenario.Variants, v.Name) {
 				continue
 			}
-			for _, b := range v.Breaks {
-				provoked := slices.Contains(other.Scenario.Provokes, string(b.Under))
-				if provoked && !slices.Contains(by[v.Name], name) {
-					by[v.Name] = append(by[v.Name], name)
-				}
+			if len(other.Scenario.MustCatch(v)) > 0 {
+				by[v.Name] = append(by[v.Name], name)
 			}
 		}
 	}

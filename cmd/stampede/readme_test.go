@@ -106,12 +106,8 @@ func tables(t *testing.T) string {
 		verdictTable(&b, s, plans)
 		b.WriteString("\n| design | guarantees | gives up | breaks |\n|---|---|---|---|\n")
 		for _, v := range s.Variants {
-			var broken []string
-			for _, by := range v.Breaks {
-				broken = append(broken, fmt.Sprintf("%s (%s)", by.Invariant, by.Under))
-			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", v.Name, v.Guarantees, v.GivesUp,
-				strings.Join(broken, ", "))
+				strings.Join(breaks(v), "; "))
 		}
 		b.WriteString("\n| invariant | what must be true |\n|---|---|\n")
 		for _, inv := range s.Invariants(s.Params()) {
@@ -156,15 +152,8 @@ func cell(plan scenario.Scenario, v sut.Variant) string {
 	if !slices.Contains(plan.Variants, v.Name) {
 		return "–"
 	}
-	broken := []string{}
-	for _, b := range v.Breaks {
-		name := "breaks `" + b.Invariant + "`"
-		if slices.Contains(plan.Provokes, string(b.Under)) && !slices.Contains(broken, name) {
-			broken = append(broken, name)
-		}
-	}
-	if len(broken) > 0 {
-		return strings.Join(broken, ", ")
+	if broken := plan.MustCatch(v); len(broken) > 0 {
+		return "breaks `" + strings.Join(broken, "`, breaks `") + "`"
 	}
 	return "holds"
 }

@@ -28,7 +28,7 @@ func (p Verdict) Overall() string { return overall(p.Correctness, p.Objectives) 
 // another may be luck.
 func (j *Judge) Verdict(name string, repeats []rundir.Repeat) Verdict {
 	v := j.variant(name)
-	expected, known := expectedBroken(v, j.scenario.Provokes), triggers(v)
+	expected, known := j.scenario.MustCatch(v), triggers(v)
 	p := Verdict{Answer: rundir.Holds, Objectives: rundir.Pass}
 	failed := false
 	if len(repeats) == 0 {
@@ -81,19 +81,6 @@ func (p *Verdict) add(reasons []string) {
 
 // maxReasons bounds the reasons that are told for one variant.
 const maxReasons = 20
-
-// expectedBroken returns the invariants that a variant must be caught
-// breaking under the triggers that a scenario provokes, in declared order.
-func expectedBroken(v sut.Variant, provokes []string) []string {
-	names := []string{}
-	for _, b := range v.Breaks {
-		provoked := slices.Contains(provokes, string(b.Under))
-		if provoked && !slices.Contains(names, b.Invariant) {
-			names = append(names, b.Invariant)
-		}
-	}
-	return names
-}
 
 // triggers maps what a variant is known to break to the triggers, "power-loss, redis-loss".
 func triggers(v sut.Variant) map[string]string {

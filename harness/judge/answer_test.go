@@ -171,23 +171,6 @@ func TestMergeTakesTheWorstRepeat(t *testing.T) {
 	}
 }
 
-func TestExpectedBrokenFollowsTheTriggers(t *testing.T) {
-	v := sut.Variant{Breaks: []sut.Break{
-		{Invariant: "a", Under: sut.Load}, {Invariant: "b", Under: sut.LostAck},
-		{Invariant: "a", Under: sut.LostAck},
-	}}
-	for _, test := range []struct{ provokes, want []string }{
-		{nil, []string{}},
-		{[]string{"load"}, []string{"a"}},
-		{[]string{"load", "lost-ack"}, []string{"a", "b"}},
-		{[]string{"redis-loss"}, []string{}},
-	} {
-		if got := expectedBroken(v, test.provokes); !slices.Equal(got, test.want) {
-			t.Errorf("%v: %v, want %v", test.provokes, got, test.want)
-		}
-	}
-}
-
 func TestObjectives(t *testing.T) {
 	slo := func(s check.Status) check.SLOVerdict { return check.SLOVerdict{Name: "n", Status: s} }
 	noise := slo(check.Undecided)

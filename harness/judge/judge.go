@@ -165,7 +165,7 @@ func (j *Judge) judgeVariant(
 	v := j.variant(name)
 	out := rundir.Variant{Name: name, Idea: v.Idea, Guarantees: v.Guarantees,
 		GivesUp: v.GivesUp, NotApplicable: v.NotApplicable,
-		ExpectedBroken: expectedBroken(v, j.scenario.Provokes),
+		ExpectedBroken: j.scenario.MustCatch(v),
 		KnownWrong:     triggers(v), Repeats: []rundir.Repeat{}}
 	j.anatomy(v, &out)
 	for _, slot := range j.run.Manifest.Slots {

@@ -253,7 +253,7 @@ func (j *Judge) check(
 		}
 	}
 	verdicts := unproven(check.All(ctx, invariants, h, audit), trial.doubt())
-	expected, noise := expectedBroken(v, j.scenario.Provokes), j.noise(trial, out)
+	expected, noise := j.scenario.MustCatch(v), j.noise(trial, out)
 	for i, v := range verdicts {
 		if slices.Contains(expected, v.Invariant) {
 			verdicts[i] = trial.inTime(v, "") // that a control is late is what was expected of it

@@ -4,6 +4,7 @@ package scenario
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"stampede/harness/sut"
@@ -72,6 +73,20 @@ type Scenario struct {
 	SLOs     []SLO    `json:"slos,omitempty"`
 	// Profile is the profile that was applied.
 	Profile string `json:"profile"`
+}
+
+// MustCatch are the invariants that a run must catch a variant breaking, by the triggers that the
+// scenario provokes, in declared order.
+func (s *Scenario) MustCatch(v sut.Variant) []string {
+	beside, names := s.SideBySide && len(s.Variants) > 1, []string{}
+	for _, b := range v.Breaks {
+		shows := b.Shows == "" || b.Shows == sut.Alone && !beside
+		if shows && slices.Contains(s.Provokes, string(b.Under)) &&
+			!slices.Contains(names, b.Invariant) {
+			names = append(names, b.Invariant)
+		}
+	}
+	return names
 }
 
 // Load says when operations are due and how they are sent.

@@ -122,7 +122,21 @@ func Triggers() []Trigger {
 type Break struct {
 	Invariant string
 	Under     Trigger
+	// Shows says which of the runs that provoke the trigger must catch it: all, but where it
+	// says otherwise.
+	Shows Showing
 }
+
+// Showing is where a known error shows.
+type Showing string
+
+const (
+	// Alone is where no other variant writes to the same stores: a commit of one that waits for
+	// the disk brings there what others have not waited for.
+	Alone Showing = "alone"
+	// AtTimes is where timing has it so: no run is held to catch it.
+	AtTimes Showing = "at times"
+)
 
 // Variant is one real implementation of a system.
 type Variant struct {

@@ -19,7 +19,7 @@ func asyncCommit() scheme {
 		Idea:       "skip_locked with synchronous_commit off: a commit does not wait for the disk",
 		Guarantees: "as skip_locked while Postgres runs; a crash loses only the latest commits",
 		GivesUp:    "what was acknowledged up to three times wal_writer_delay before a crash",
-		Breaks:     []sut.Break{{Invariant: AllRun, Under: sut.PostgresCrash}},
+		Breaks:     []sut.Break{{Invariant: AllRun, Under: sut.PostgresCrash, Shows: sut.Alone}},
 		Settings:   map[string]string{"synchronous_commit": "off"},
 	}, overrides{lock: skipLocked}}
 }

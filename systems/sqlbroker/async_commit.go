@@ -23,7 +23,8 @@ func asyncCommit() variant {
 			"consistent state",
 		GivesUp: "publications, claims and acknowledgements of the last half second or so when " +
 			"Postgres crashes",
-		Breaks:   breaksUnder(sut.PostgresCrash, NoLoss),
+		Breaks: []sut.Break{
+			{Invariant: NoLoss, Under: sut.PostgresCrash, Shows: sut.Alone}},
 		Settings: map[string]string{"synchronous_commit": "off"},
 	}, plain)
 }

@@ -89,6 +89,9 @@ func variantStates(t testing.TB, v sut.Variant, invariants map[string]bool) {
 			t.Errorf("variant %s breaks %q under %q, which is no trigger",
 				v.Name, b.Invariant, b.Under)
 		}
+		if b.Shows != "" && b.Shows != sut.Alone && b.Shows != sut.AtTimes {
+			t.Errorf("variant %s breaks %q %q, which is no way to show", v.Name, b.Invariant, b.Shows)
+		}
 	}
 	for inv, reason := range v.NotApplicable {
 		if !invariants[inv] || reason == "" {

@@ -149,8 +149,8 @@ func clicksOnce(r *check.Run, a *Audit, t *truth) func() {
 	}
 	for ad, n := range ads {
 		if shown[ad] != n {
-			r.Unfinished(nil, "the windows of %s have %d clicks; the log has %d that count", ad, shown[ad],
-				n)
+			r.Unfinished(t.latest[ad], "the windows of %s have %d clicks; the log has %d that count", ad,
+				shown[ad], n)
 		}
 	}
 	flights := map[string][]check.Span{}
@@ -256,7 +256,8 @@ func (t *truth) compare(r *check.Run, who string, rows []WindowRow, wrong func(i
 		want := t.windows[key]
 		switch {
 		case want == nil || seen[key]:
-			r.Violate(t.near(key), "%v: %s has %d clicks in a window that should not be there", key, who, w.Clicks)
+			r.Violate(t.proof(key), "%v: %s has %d clicks in a window that should not be there", key, who,
+				w.Clicks)
 		case w.Clicks != want.clicks || w.Cents != want.cents || w.OnTime != want.onTime:
 			r.Violate(want.ops, "%v: %s has %d clicks, %d of them on time, for %d cents; the log has %d, "+
 				"%d and %d", key, who, w.Clicks, w.OnTime, w.Cents, want.clicks, want.onTime, want.cents)
@@ -272,21 +273,6 @@ func (t *truth) compare(r *check.Run, who string, rows []WindowRow, wrong func(i
 				want.clicks)
 		}
 	}
-}
-
-// near are the clicks of the ad's window that begins closest to one: some of them may be in that
-// one, wrongly.
-func (t *truth) near(window check.Group) (ops []uint64) {
-	far := func(key check.Group) int64 { return max(key.Thing-window.Thing, window.Thing-key.Thing) }
-	var closest check.Group
-	for key := range t.windows {
-		if key.Key == window.Key && key.Name == window.Name &&
-			(closest == check.Group{} || cmp.Or(cmp.Compare(far(key), far(closest)),
-				cmp.Compare(key.Thing, closest.Thing)) < 0) {
-			closest = key
-		}
-	}
-	return t.windows[closest].proof()
 }
 
 // purchases are the clicks of a campaign that may have been paid for, and the refused ones.
@@ -398,7 +384,7 @@ func closedStays(r *check.Run, a *Audit, t *truth) func() {
 		ends[key] = w
 		if want := t.windows[key]; w.Clicks-w.OnTime != corrections[key] ||
 			want != nil && w.OnTime != want.onTime {
-			r.Violate(want.proof(), "%v: it has %d clicks, %d of them on time, and %d corrections are "+
+			r.Violate(t.proof(key), "%v: it has %d clicks, %d of them on time, and %d corrections are "+
 				"logged", key, w.Clicks, w.OnTime, corrections[key])
 		}
 	}
@@ -427,7 +413,7 @@ func closedSeen(r *check.Run, ends map[check.Group]*WindowRow, t *truth) int {
 			r.Checked(1)
 			key := windowGroup(c.Campaign, c.Ad, c.WindowMS)
 			was, again := seen[key]
-			end, ops := ends[key], t.windows[key].proof()
+			end, ops := ends[key], t.proof(key)
 			switch {
 			case again && (c.OnTime != was.OnTime || c.Clicks < was.Clicks):
 				r.ViolateAt(s.To, ops, "%v was closed with %d clicks, %d of them on time, and has %d, %d of "+
@@ -631,8 +617,6 @@ func consumerLag(r *check.Run, _ *Audit, t *truth) func() {
 			r.Figure("longest wait for a consumer", "ms", float64(longest.Milliseconds()))
 		}
 		r.NeedTimely(occasion, "no click was acknowledged %v before a sample, outside faults", within)
-		r.Note("%d samples; the highest lag was %d clicks, the longest wait %v", lag.Judged, lag.Highest,
-			check.TimeText(longest))
 	}
 }
 

@@ -50,7 +50,8 @@ func proof() suttest.Proof[*evidence] {
 				"change client of dashboard", "change client of reconcile", "change key of reconcile",
 				"change client of replay", "change key of replay"},
 			"how much was compared is shown, and not judged": {"exchange answers to reconcile"},
-			"a budget is given out in parts of any size":     {"raise allotted of budgets"},
+			"a budget is given out in parts of any size": {"raise allotted of budgets",
+				"lower allotted of budgets"},
 			"users are an estimate": {
 				"raise users of windows", "lower users of windows"},
 			"how many accept clicks nobody else knows": {

@@ -2,6 +2,7 @@ package adclicks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -64,10 +65,6 @@ func replay(ctx context.Context, st *opened, id int64) error {
 	}
 	for _, l := range parts {
 		st.Config.Worked()
-		now, err := digest(l.decisions, l.windows)
-		if err != nil {
-			return err
-		}
 		events, err := clicksUntil(ctx, st.Config, l.Part, l.Next)
 		if err != nil {
 			return err
@@ -76,8 +73,9 @@ func replay(ctx context.Context, st *opened, id int64) error {
 		if err != nil {
 			return err
 		}
-		again, err := digest(decisions, w)
-		if err == nil {
+		now, err := digest(l.decisions, l.windows)
+		again, failed := digest(decisions, w)
+		if err = errors.Join(err, failed); err == nil {
 			_, err = st.DB.Exec(ctx, `INSERT INTO replayed VALUES ($1, $2, $3, $4, $5)
 				ON CONFLICT (op_id, part) DO UPDATE SET next_offset = excluded.next_offset,
 					live = excluded.live, again = excluded.again`, id, l.Part, l.Next, now, again)
@@ -94,19 +92,16 @@ func replay(ctx context.Context, st *opened, id int64) error {
 func (e *edge) Reconcile(ctx context.Context, _ struct{}) (r Reconciliation, err error) {
 	r.Examples = []string{}
 	parts, err := liveParts(ctx, e.opened)
-	if err != nil {
-		return r, err
-	}
 	for _, l := range parts {
-		events, err := archived(ctx, e.opened, l.Part)
-		if err != nil {
-			return r, err
+		var events []event
+		if events, err = archived(ctx, e.opened, l.Part); err == nil {
+			err = r.compare(e.Params.rules(), l, events)
 		}
-		if err := r.compare(e.Params.rules(), l, events); err != nil {
-			return r, err
+		if err != nil {
+			break
 		}
 	}
-	return r, nil
+	return r, err
 }
 
 // compare compares a partition as far as the archive and real time have come. Windows it compares
@@ -119,25 +114,20 @@ func (r *Reconciliation) compare(rules rules, l live, events []event) error {
 	if err != nil {
 		return err
 	}
-	have := map[int64]*decision{}
-	for i := range l.decisions {
-		have[l.decisions[i].LogOffset] = &l.decisions[i]
+	have := map[int64]decision{}
+	for _, d := range l.decisions {
+		have[d.LogOffset] = d
 	}
 	for _, d := range decisions {
-		was := have[d.LogOffset]
-		switch {
-		case was == nil:
-			r.differ("%d/%d: click %s is %s in the recount, and not decided", l.Part, d.LogOffset, d.Click,
-				d.Verdict)
-		case was.Click != d.Click || was.Verdict != d.Verdict || was.WindowMS != d.WindowMS:
-			r.differ("%d/%d: click %s is %s in window %d in the recount, and was %s in window %d", l.Part,
+		was := have[d.LogOffset] // empty if it is not decided
+		if was.Click != d.Click || was.Verdict != d.Verdict || was.WindowMS != d.WindowMS {
+			r.differ("%d/%d: click %s is %s in window %d in the recount, and was %q in window %d", l.Part,
 				d.LogOffset, d.Click, d.Verdict, d.WindowMS, was.Verdict, was.WindowMS)
 		}
 	}
-	if both < l.Next {
-		return nil
+	if both == l.Next {
+		r.compareWindows(l.windows, w)
 	}
-	r.compareWindows(l.windows, w)
 	return nil
 }
 

@@ -109,10 +109,10 @@ func (w *workload) Follow(
 		op.Arg++
 		return []sut.FollowUp{{After: retryPause, Op: op}}
 	}
-	if outcome != history.OK || step != stepClick {
+	if step != stepClick {
 		return nil
 	}
-	if w.replayed.At(i) < w.p.Replayed {
+	if outcome == history.OK && w.replayed.At(i) < w.p.Replayed {
 		next = append(next, sut.FollowUp{After: w.p.ReplayAfter.D(),
 			Op: w.table.Op(KindClick, w.click(i, stepReplayed))})
 	}
@@ -121,14 +121,24 @@ func (w *workload) Follow(
 		op.ID = (i+1)<<idBits | step
 		next = append(next, sut.FollowUp{Op: op})
 	}
-	if w.dashboard.At(i) < w.p.Dashboards {
+	if outcome == history.OK && w.dashboard.At(i) < w.p.Dashboards {
 		other(stepDashboard, KindDashboard, CampaignRequest{w.click(i, stepClick).Campaign})
 	}
-	if n := uint64(w.p.Reconcile); n > 0 && (i+1)%n == 0 {
+	if w.due(i, w.p.Reconcile) {
 		other(stepReconcile, KindReconcile, struct{}{})
 	}
-	if n := uint64(w.p.Reprocess); n > 0 && (i+1)%n == 0 {
+	if w.due(i, w.p.Reprocess) {
 		other(stepReplay, KindReplay, ReplayRequest{(i+1)<<idBits | stepReplay})
 	}
 	return next
+}
+
+// due says whether click i is every n-th scheduled operation, or in the place of one.
+func (w *workload) due(i uint64, n int) bool {
+	for n > 0 && (i+1)%uint64(n) > 0 {
+		if i++; w.twice.At(i) >= w.p.Twice {
+			return false
+		}
+	}
+	return n > 0
 }

@@ -99,7 +99,7 @@ test-runs:
 
 test-raced:
 	@trap 'exit 130' INT TERM; code=0; $(call tests,raced) -race -skip '$(THREE_BROKERS)' $(RACED) || code=1; \
-	$(call tests,apis) -race -run '$(RACED_TESTS)' -skip '$(HAMMER)' ./systems/... || code=1; exit $$code
+	$(call tests,apis) -race -run '$(RACED_TESTS)' -skip '$(HAMMER)' $(SYSTEMS:%=./systems/%) || code=1; exit $$code
 
 test-packages:
 	@$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|$(MUTANTS)|^TestEveryOrder$$/^right$$|^TestExercise$$' \

@@ -17,8 +17,8 @@ for i = 3, #ARGV, 3 do
         close()
         key = ARGV[i + 1]
     end
-    redis.call('HSETNX', KEYS[3], add, mine)
-    if redis.call('HGET', KEYS[3], add) == mine and not here[add] then
+    local new = redis.call('HSETNX', KEYS[3], add, mine) == 1
+    if (new or redis.call('HGET', KEYS[3], add) == mine) and not here[add] then
         here[add] = true
         sum = sum + tonumber(ARGV[i + 2])
         members[#members + 1] = add .. ':' .. ARGV[i + 2]

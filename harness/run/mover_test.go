@@ -234,8 +234,8 @@ func (m *mover) keep(ctx context.Context, mine string) (bool, error) {
 	return true, m.redis.LRem(ctx, mine, 0, id).Err()
 }
 
-// everyFault has a fault of each kind that roles have. What is stopped in the storm
-// takes its time to come back, and must be there to be cut off.
+// everyFault has a fault of each kind that roles have. Who is to be cut off must be there: the
+// others are stopped and take their time to come back.
 const everyFault = `
 name: mover-test
 question: Does what was taken arrive, whatever happens to who took it?
@@ -248,11 +248,11 @@ load:
   timeout: 2s
   drain: 30s
 faults:
-  - {name: between, kind: crash, target: mover-1, place: taken, passage: 3, at: 200ms, for: 600ms}
-  - {name: gone, kind: kill, target: mover-2, at: 500ms, for: 300ms}
-  - {name: asleep, kind: pause, target: mover, at: 1200ms, for: 400ms}
-  - {name: storm, kind: churn, target: mover, every: 200ms, how: stop, at: 2s, for: 800ms}
-  - {name: cut, kind: partition, target: mover-1, from: redis, at: 6s, for: 400ms}
+  - {name: cut, kind: partition, target: mover-1, from: redis, at: 100ms, for: 1s}
+  - {name: between, kind: crash, target: mover-1, place: taken, passage: 3, at: 1200ms, for: 600ms}
+  - {name: gone, kind: kill, target: mover-2, at: 1500ms, for: 300ms}
+  - {name: asleep, kind: pause, target: mover, at: 2200ms, for: 400ms}
+  - {name: storm, kind: churn, target: mover, every: 200ms, how: stop, at: 3s, for: 800ms}
   - {name: bounce, kind: restart, target: mover, at: 6800ms}
   - {name: unserved, kind: crash, target: api, place: asked, passage: 5, at: 7s, for: 200ms}
 provokes: [role-crash]

@@ -40,9 +40,8 @@ const (
 // counter knows by its position what comes again.
 //
 // While a batch is stored, the next one is read, and while its views are written, that one is
-// judged and stored. Its own are not written before those of the one ahead are in the log: in
-// valid_events no view of a partition comes before one that precedes it in watch_events, whoever
-// writes.
+// judged. It is not stored before the one ahead is in the log: in valid_events no view of
+// a partition comes before one that precedes it in watch_events, whoever writes.
 type filter struct {
 	member
 	rules *ruleBook
@@ -82,10 +81,10 @@ type mind interface {
 type passage struct {
 	*decided
 	ahead *passage // the batch before it, whose views come first
-	// stored is closed once its decisions are stored, or kept says why not; first once it is the
-	// first on its way to the log; done once its views are there, or err says why not.
-	stored, first, done chan struct{}
-	kept, err           error
+	// stored is closed once its decisions are stored, or kept says why not; done once its views are
+	// in the log, or err says why not.
+	stored, done chan struct{}
+	kept, err    error
 	// ctx is that of all that are on their way, which stop cancels.
 	ctx  context.Context
 	stop context.CancelFunc
@@ -177,6 +176,9 @@ func (f *filter) arrived() error {
 	f.ahead.stop()
 	p := f.ahead
 	f.ahead = nil
+	if p.err == nil {
+		f.sent(p.to)
+	}
 	return p.err
 }
 
@@ -220,7 +222,7 @@ func (f *filter) step(ctx context.Context) error {
 // send sends a batch on its way, which it has in common with those ahead.
 func (f *filter) send(ctx context.Context, next *decided) {
 	p := &passage{decided: next, ahead: f.ahead, stored: make(chan struct{}),
-		first: make(chan struct{}), done: make(chan struct{})}
+		done: make(chan struct{})}
 	if f.ahead != nil {
 		p.ctx, p.stop = f.ahead.ctx, f.ahead.stop
 	} else {
@@ -230,36 +232,33 @@ func (f *filter) send(ctx context.Context, next *decided) {
 	go f.pass(p)
 }
 
-// pass stores a batch once the one ahead is the first on its way, and forwards its views when that
-// one is in the log.
+// pass stores a batch once the one ahead is in the log, and forwards its views.
 func (f *filter) pass(p *passage) {
 	defer close(p.done)
-	if p.ahead != nil {
-		<-p.ahead.first
-		p.kept = p.ahead.kept
-	}
 	var views []*kgo.Record
+	if ahead := p.ahead; ahead != nil {
+		<-ahead.done
+		if p.kept = ahead.err; p.kept == nil {
+			f.sent(ahead.to)
+		}
+		p.ahead = nil
+	}
 	if p.kept == nil {
 		p.kept = f.record(p.ctx, p.decided)
-		views = f.viewsOf(p.list) // whose room the next batch has
-		f.tell(p.ctx, commitEvery)
 	}
-	close(p.stored)
+	if p.kept == nil {
+		views = f.viewsOf(p.list)
+	}
 	p.err = p.kept
-	if p.ahead != nil {
-		<-p.ahead.done
-		p.ahead, p.err = nil, cmp.Or(p.ahead.err, p.kept)
-	}
-	close(p.first)
-	if p.err == nil {
+	close(p.stored)
+	if p.kept == nil {
 		p.err = f.forward(p.ctx, views)
-	}
-	if p.err == nil {
-		f.sent(p.to)
+		f.tell(p.ctx, commitEvery)
 	}
 }
 
-// record stores what was decided, and what of the decisions before is in the log by now.
+// record stores what was decided, and what of the decisions before is in the
+// log by now. Nothing is on its way.
 func (f *filter) record(ctx context.Context, next *decided) error {
 	moves := f.unsettled()
 	if next == nil {

@@ -77,7 +77,8 @@ SCRIPTS_LATER := ^TestScripts$$/^store-(disk|external|keep|knee|replay|roles|sev
 HAMMER := ^TestConformance/./^hammer$$
 THREE_BROKERS := ^TestExercise$$/^ThreeBrokers$$|^TestARunOnThreeBrokers$$|^TestOneBrokerOfThree$$
 LATER := ^Test(Guide|ReadmeCommands|Seeds)$$|$(SCRIPTS_LATER)
-SYSTEMS ?= $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/))))
+ALL_SYSTEMS := $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/))))
+SYSTEMS ?= $(ALL_SYSTEMS)
 
 test: test-setup ## Run the tests, the store-backed ones included
 	@trap 'exit 130' INT TERM; rm -f bin/tests-*.json; code=0; \
@@ -99,7 +100,7 @@ test-runs:
 
 test-raced:
 	@trap 'exit 130' INT TERM; code=0; $(call tests,raced) -race -skip '$(THREE_BROKERS)' $(RACED) || code=1; \
-	$(call tests,apis) -race -run '$(RACED_TESTS)' -skip '$(HAMMER)' $(SYSTEMS:%=./systems/%) || code=1; exit $$code
+	$(call tests,apis) -race -run '$(RACED_TESTS)' -skip '$(HAMMER)' $(ALL_SYSTEMS:%=./systems/%) || code=1; exit $$code
 
 test-packages:
 	@$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|$(MUTANTS)|^TestEveryOrder$$/^right$$|^TestExercise$$' \

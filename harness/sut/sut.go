@@ -122,19 +122,18 @@ func Triggers() []Trigger {
 type Break struct {
 	Invariant string
 	Under     Trigger
-	// Shows says which of the runs that provoke the trigger must catch it: all, but where it
-	// says otherwise.
+	// Shows limits which runs that provoke the trigger must catch it. Empty means all.
 	Shows Showing
 }
 
-// Showing is where a known error shows.
+// Showing says in which runs a known error shows.
 type Showing string
 
 const (
-	// Alone is where no other variant writes to the same stores: a commit of one that waits for
-	// the disk brings there what others have not waited for.
+	// Alone: only where no other variant writes to the same stores. The synchronous commit of
+	// another one flushes the log, and with it earlier asynchronous commits.
 	Alone Showing = "alone"
-	// AtTimes is where timing has it so: no run is held to catch it.
+	// AtTimes: it depends on timing, and no run must catch it.
 	AtTimes Showing = "at times"
 )
 

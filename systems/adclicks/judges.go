@@ -149,7 +149,7 @@ func clicksOnce(r *check.Run, a *Audit, t *truth) func() {
 	}
 	for ad, n := range ads {
 		if shown[ad] != n {
-			r.Unfinished(t.latest[ad], "the windows of %s have %d clicks; the log has %d that count", ad,
+			r.Unfinished(t.ofAd[ad], "the windows of %s have %d clicks; the log has %d that count", ad,
 				shown[ad], n)
 		}
 	}

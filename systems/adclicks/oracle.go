@@ -19,7 +19,7 @@ type truth struct {
 	copies    map[string][]*LogRow // by click
 	counts    map[string]place     // the one of a click that counts
 	windows   map[check.Group]*found
-	latest    map[string][]uint64 // by ad, some of its clicks
+	ofAd      map[string][]uint64 // some clicks of each ad
 	spent     map[string]int64    // by campaign
 	happened  map[string]int64    // how often each verdict is right
 }
@@ -36,15 +36,14 @@ func (t *truth) proof(key check.Group) []uint64 {
 	if w := t.windows[key]; w != nil {
 		return w.ops
 	}
-	return t.latest[key.Name]
+	return t.ofAd[key.Name]
 }
 
 // truthOf decides a log.
 func (p Params) truthOf(a *Audit) *truth {
 	t := &truth{p: p, log: map[place]*LogRow{}, decisions: map[place]DecisionRow{},
-		copies: map[string][]*LogRow{}, counts: map[string]place{},
-		windows: map[check.Group]*found{}, latest: map[string][]uint64{},
-		spent: map[string]int64{}, happened: map[string]int64{}}
+		copies: map[string][]*LogRow{}, counts: map[string]place{}, ofAd: map[string][]uint64{},
+		windows: map[check.Group]*found{}, spent: map[string]int64{}, happened: map[string]int64{}}
 	latest, fromOne := map[int32]int64{}, map[string]map[check.Group]int{}
 	known := map[string]bool{}
 	for i := range a.Log {
@@ -99,7 +98,7 @@ func (t *truth) count(row *LogRow, key check.Group, verdict string) {
 	w.cents += row.Cents
 	w.users[row.User] = true
 	w.ops = append(w.ops[max(0, len(w.ops)-check.MaxProof+2):], row.ID)
-	t.latest[row.Ad] = w.ops
+	t.ofAd[row.Ad] = w.ops
 	if verdict == counted {
 		w.onTime++
 	}

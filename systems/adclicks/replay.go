@@ -92,16 +92,19 @@ func replay(ctx context.Context, st *opened, id int64) error {
 func (e *edge) Reconcile(ctx context.Context, _ struct{}) (r Reconciliation, err error) {
 	r.Examples = []string{}
 	parts, err := liveParts(ctx, e.opened)
+	if err != nil {
+		return r, err
+	}
 	for _, l := range parts {
-		var events []event
-		if events, err = archived(ctx, e.opened, l.Part); err == nil {
+		events, err := archived(ctx, e.opened, l.Part)
+		if err == nil {
 			err = r.compare(e.Params.rules(), l, events)
 		}
 		if err != nil {
-			break
+			return r, err
 		}
 	}
-	return r, err
+	return r, nil
 }
 
 // compare compares a partition as far as the archive and real time have come. Windows it compares

@@ -16,8 +16,8 @@ func latePingRewinds() variant {
 	return twoPaths(variant{Name: "late_ping_rewinds",
 		Idea:       "crypto_shred, whose newest position is the one that came last",
 		Guarantees: "the history is right",
-		GivesUp: "that drivers never jump back when a ping comes late, which also shows in the end " +
-			"of one whose last ping did",
+		GivesUp: "that drivers never jump back when a ping comes late; if it was the last one, the old " +
+			"position stays",
 		Breaks: []sut.Break{{Invariant: LatestNeverFalls, Under: sut.Load},
 			{Invariant: NewestAsHistory, Under: sut.Load, Shows: sut.AtTimes}},
 	}, d)

@@ -130,10 +130,10 @@ type Break struct {
 type Showing string
 
 const (
-	// Alone: only where no other variant writes to the same stores. The synchronous commit of
+	// Alone shows only where no other variant writes to the same stores. The synchronous commit of
 	// another one flushes the log, and with it earlier asynchronous commits.
 	Alone Showing = "alone"
-	// AtTimes: it depends on timing, and no run must catch it.
+	// AtTimes depends on timing: no run must catch it.
 	AtTimes Showing = "at times"
 )
 

@@ -254,7 +254,7 @@ faults:
   - {name: asleep, kind: pause, target: mover, at: 2200ms, for: 400ms}
   - {name: storm, kind: churn, target: mover, every: 200ms, how: stop, at: 3s, for: 800ms}
   - {name: bounce, kind: restart, target: mover, at: 6800ms}
-  - {name: unserved, kind: crash, target: api, place: asked, passage: 5, at: 7s, for: 200ms}
+  - {name: unserved, kind: crash, target: api, place: asked, passage: 1, at: 6900ms, for: 1s}
 provokes: [role-crash]
 `
 

@@ -14,6 +14,7 @@ import (
 	"stampede/systems/idempotency"
 	"stampede/systems/likes"
 	"stampede/systems/positions"
+	"stampede/systems/recentsearches"
 	"stampede/systems/reservation"
 	"stampede/systems/scheduler"
 	"stampede/systems/sqlbroker"
@@ -34,6 +35,7 @@ var all = sync.OnceValue(func() []sut.System {
 		idempotency.System(),
 		likes.System(),
 		positions.System(),
+		recentsearches.System(),
 		reservation.System(),
 		scheduler.System(),
 		sqlbroker.System(),

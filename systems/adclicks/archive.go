@@ -8,49 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/parquet-go/parquet-go"
 
 	"stampede/harness/stores"
 	"stampede/harness/topics"
+	"stampede/systems/internal/objects"
 )
 
-// objects is what the archive needs of an object store: whole objects by name, and the names in
-// order. gocloud.dev has these verbs too, with the clients of three clouds.
-type objects interface {
-	put(ctx context.Context, name string, body []byte) error
-	get(ctx context.Context, name string) ([]byte, error)
-	list(ctx context.Context, prefix string) ([]string, error)
-}
-
 // bucket is where a run keeps its objects.
-func bucket(st *opened) objects { return table{st.DB} }
-
-// table keeps objects in Postgres, so that they go when the run's database goes. Nothing rests on
-// what a table could do and an object store cannot.
-type table struct{ db *stores.Postgres }
-
-func (t table) put(ctx context.Context, name string, body []byte) error {
-	_, err := t.db.Exec(ctx, `INSERT INTO objects VALUES ($1, $2)
-		ON CONFLICT (name) DO UPDATE SET body = excluded.body`, name, body)
-	return stores.Failed("writing an object", err)
-}
-
-func (t table) get(ctx context.Context, name string) (body []byte, err error) {
-	err = t.db.Row(ctx, `SELECT body FROM objects WHERE name = $1`, []any{name}, &body)
-	return body, stores.Failed("reading an object", err)
-}
-
-func (t table) list(ctx context.Context, prefix string) (names []string, err error) {
-	err = t.db.Rows(ctx, `SELECT name FROM objects WHERE starts_with(name, $1) ORDER BY name`,
-		[]any{prefix}, func(row pgx.CollectableRow) error {
-			var name string
-			err := row.Scan(&name)
-			names = append(names, name)
-			return err
-		})
-	return names, stores.Failed("listing objects", err)
-}
+func bucket(st *opened) objects.Store { return objects.In(st.DB) }
 
 // archiveName is the name of a file with clicks of a partition. Which clicks it has follows from
 // its name, so that a file that is written again has the same.
@@ -90,7 +56,7 @@ func archive(ctx context.Context, st *opened, s stand) error {
 	if err := parquet.Write(&file, list, parquet.Compression(&parquet.Zstd)); err != nil {
 		return fmt.Errorf("writing a Parquet file: %w", err)
 	}
-	if err := bucket(st).put(ctx, archiveName(s.Part, s.Archived, s.end), file.Bytes()); err != nil {
+	if err := bucket(st).Put(ctx, archiveName(s.Part, s.Archived, s.end), file.Bytes()); err != nil {
 		return err
 	}
 	_, err = st.DB.Exec(ctx, `UPDATE progress SET archived_next = $3
@@ -102,13 +68,13 @@ func archive(ctx context.Context, st *opened, s stand) error {
 // Two archivers may have written files that overlap.
 func archived(ctx context.Context, st *opened, part int32) ([]event, error) {
 	b := bucket(st)
-	names, err := b.list(ctx, archivePrefix(part))
+	names, err := b.List(ctx, archivePrefix(part))
 	if err != nil {
 		return nil, err
 	}
 	var list []event
 	for _, name := range names {
-		body, err := b.get(ctx, name)
+		body, err := b.Get(ctx, name)
 		if err != nil {
 			return nil, err
 		}

@@ -39,11 +39,11 @@ func decidedByDuckDB(ctx context.Context, st *opened, part int32) ([]decision, e
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	names, err := bucket(st).list(ctx, archivePrefix(part))
+	names, err := bucket(st).List(ctx, archivePrefix(part))
 	for i, name := range names {
 		var body []byte
 		if err == nil {
-			body, err = bucket(st).get(ctx, name)
+			body, err = bucket(st).Get(ctx, name)
 		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".parquet")), body, 0o600)

@@ -11,11 +11,10 @@ import (
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgproto3"
 
 	"stampede/harness/stores"
 	"stampede/harness/sut"
+	"stampede/systems/internal/walstream"
 )
 
 // The fail points of a mover.
@@ -67,29 +66,13 @@ func (m mover) run(ctx context.Context) error {
 	return nil
 }
 
-// slot is the name of the slot and of the publication: that of the database, or of the schema, that
-// is the design's alone. By this name the harness drops what is left of it.
-func (m mover) slot(ctx context.Context) (name string, err error) {
-	err = m.DB.Row(ctx, `SELECT CASE current_schema() WHEN 'public' THEN current_database()
-		ELSE current_schema() END`, nil, &name)
-	return name, err
-}
-
-// connect makes a connection that speaks the protocol of replication.
-func (m mover) connect(ctx context.Context) (*pgconn.PgConn, error) {
-	conf := m.DB.Pool.Config().ConnConfig.Config.Copy()
-	conf.RuntimeParams["replication"] = "database"
-	conf.RuntimeParams["statement_timeout"] = "0"
-	return pgconn.ConnectConfig(ctx, conf)
-}
-
 // backfill begins anew: it makes the slot and copies the snapshot of exactly where the slot begins.
 func (m mover) backfill(ctx context.Context) error {
-	name, err := m.slot(ctx)
+	name, err := walstream.Name(ctx, m.DB)
 	if err != nil {
 		return err
 	}
-	conn, err := m.connect(ctx)
+	conn, err := walstream.Connect(ctx, m.DB)
 	if err != nil {
 		return err
 	}
@@ -188,10 +171,10 @@ func (m mover) copyRows(ctx context.Context, snapshot string) error {
 // stream is the log as it is followed.
 type stream struct {
 	mover
-	conn *pgconn.PgConn
-	// applied is up to where changes are applied, seen up to where Postgres has sent them.
-	applied, seen pglogrepl.LSN
-	columns       []string
+	*walstream.Stream
+	// applied is up to where changes are applied.
+	applied pglogrepl.LSN
+	columns []string
 	// open are the changes of the transaction that is being sent, ready those of whole ones, which
 	// end at to.
 	open, ready pgx.Batch
@@ -201,7 +184,7 @@ type stream struct {
 // catchUp applies changes until the cut-over. If a mover died while the history was frozen, it is
 // thawed first, and Params.Follow is not waited for again.
 func (m mover) catchUp(ctx context.Context) error {
-	name, err := m.slot(ctx)
+	name, err := walstream.Name(ctx, m.DB)
 	if err != nil {
 		return err
 	}
@@ -217,20 +200,15 @@ func (m mover) catchUp(ctx context.Context) error {
 	if s.applied, err = pglogrepl.ParseLSN(from); err != nil {
 		return err
 	}
-	if s.conn, err = m.connect(ctx); err != nil {
-		return err
-	}
-	defer func() { _ = s.conn.Close(context.WithoutCancel(ctx)) }()
-	err = pglogrepl.StartReplication(ctx, s.conn, `"`+name+`"`, s.applied,
-		pglogrepl.StartReplicationOptions{PluginArgs: []string{"proto_version '1'",
-			"publication_names '\"" + name + "\"'"}})
-	if lost(err) {
+	s.Stream, err = walstream.Follow(ctx, m.DB, name, s.applied)
+	if walstream.Lost(err) {
 		_, err = m.DB.Exec(ctx, `UPDATE migration SET phase = $1`, phaseWaiting)
 		return err
 	}
 	if err != nil {
-		return fmt.Errorf("following the log: %w", err)
+		return err
 	}
+	defer s.Close(ctx)
 	for begun := time.Now(); ctx.Err() == nil; {
 		// A flush takes what has come meanwhile.
 		if err := s.receive(ctx, time.Now().Add(m.Params.FlushEvery.D())); err != nil {
@@ -250,12 +228,6 @@ func (m mover) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// lost says that the slot is gone, or that Postgres has thrown away its log.
-func lost(err error) bool {
-	pg, is := errors.AsType[*pgconn.PgError](err)
-	return is && (pg.Code == "42704" || pg.Code == "55000")
-}
-
 // thaw lets writers go on.
 func (m mover) thaw(ctx context.Context) error {
 	_, err := m.DB.Exec(ctx, `UPDATE migration SET phase = $1 WHERE phase = $2`, phaseStreaming,
@@ -265,49 +237,12 @@ func (m mover) thaw(ctx context.Context) error {
 
 // receive takes in what is sent until a time, or until there is much of it.
 func (s *stream) receive(ctx context.Context, until time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	for len(s.ready.QueuedQueries) < flushMost {
-		message, err := s.conn.ReceiveMessage(ctx)
-		if err != nil {
-			if pgconn.Timeout(err) {
-				return nil
-			}
-			return fmt.Errorf("reading the log: %w", err)
-		}
-		if wrong, is := message.(*pgproto3.ErrorResponse); is {
-			return fmt.Errorf("reading the log: %w", pgconn.ErrorResponseToPgError(wrong))
-		}
-		data, is := message.(*pgproto3.CopyData)
-		if !is || len(data.Data) == 0 {
-			return fmt.Errorf("reading the log: a message of type %T", message)
-		}
-		switch data.Data[0] {
-		case pglogrepl.PrimaryKeepaliveMessageByteID:
-			alive, err := pglogrepl.ParsePrimaryKeepaliveMessage(data.Data[1:])
-			if err != nil {
-				return err
-			}
-			s.seen = max(s.seen, alive.ServerWALEnd)
-		case pglogrepl.XLogDataByteID:
-			log, err := pglogrepl.ParseXLogData(data.Data[1:])
-			if err == nil {
-				err = s.change(log.WALData)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	enough := func() bool { return len(s.ready.QueuedQueries) >= flushMost }
+	return s.Receive(ctx, until, enough, s.change)
 }
 
 // change takes a change in.
-func (s *stream) change(raw []byte) error {
-	message, err := pglogrepl.Parse(raw)
-	if err != nil {
-		return fmt.Errorf("reading a change: %w", err)
-	}
+func (s *stream) change(message pglogrepl.Message) error {
 	switch c := message.(type) {
 	case *pglogrepl.RelationMessage:
 		s.columns = s.columns[:0]
@@ -381,7 +316,7 @@ func (s *stream) row(tuple *pglogrepl.TupleData) (r row, err error) {
 // forget them.
 func (s *stream) flush(ctx context.Context) error {
 	if s.early && s.to > s.applied {
-		if err := s.confirm(ctx, s.to); err != nil {
+		if err := s.Confirm(ctx, s.to); err != nil {
 			return err
 		}
 		s.Config.Passed(placeStreamed)
@@ -402,20 +337,14 @@ func (s *stream) flush(ctx context.Context) error {
 			s.Config.Passed(placeStreamed)
 		}
 	}
-	return s.confirm(ctx, s.applied)
-}
-
-// confirm says up to where the slot may forget, and asks up to where Postgres has sent its log.
-func (s *stream) confirm(ctx context.Context, to pglogrepl.LSN) error {
-	return pglogrepl.SendStandbyStatusUpdate(ctx, s.conn,
-		pglogrepl.StandbyStatusUpdate{WALWritePosition: to, ReplyRequested: true})
+	return s.Confirm(ctx, s.applied)
 }
 
 // cutOver freezes the old side if the stream is nearly at the end, applies the rest, compares both
 // sides, and sends all requests to the new one. An error thaws the old side.
 func (s *stream) cutOver(ctx context.Context) (over bool, err error) {
 	last, err := s.end(ctx)
-	if err != nil || s.seen+nearEnd < last {
+	if err != nil || s.Seen+nearEnd < last {
 		return false, err
 	}
 	err = s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -458,7 +387,7 @@ func (s *stream) cutOver(ctx context.Context) (over bool, err error) {
 func (s *stream) drain(ctx context.Context, last pglogrepl.LSN) error {
 	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(s.Config))
 	defer cancel()
-	for s.seen < last || len(s.open.QueuedQueries) > 0 {
+	for s.Seen < last || len(s.open.QueuedQueries) > 0 {
 		if err := s.flush(ctx); err != nil {
 			return err
 		}
@@ -504,7 +433,7 @@ func (m mover) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	name, err := m.slot(ctx)
+	name, err := walstream.Name(ctx, m.DB)
 	if err == nil {
 		err = m.drop(ctx, name)
 	}

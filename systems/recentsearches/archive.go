@@ -1,0 +1,189 @@
+package recentsearches
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"stampede/harness/stores"
+	"stampede/systems/internal/objects"
+)
+
+const (
+	// shelves is in how many parts the archive is, by users: who reads a user's past reads one.
+	shelves = 16
+	// archivedAtOnce bounds the changes of an object.
+	archivedAtOnce = 5000
+)
+
+// shelf is the prefix of the objects with a user's changes.
+func shelf(user uint64) string { return fmt.Sprintf("changes/%02d/", user%shelves) }
+
+// archiver moves old changes to the archive. The object comes first, and then the rows go: whoever
+// dies in between archives them again, and readers see a change once by its version.
+func archiver() role {
+	return role{Name: "archiver", Summary: "moves old changes to compressed objects",
+		Places: []string{placeArchived},
+		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
+			list, err := stores.Collect[ChangeRow](ctx, st.DB, `SELECT op AS id, user_id AS user, version,
+					term, forgotten FROM changes WHERE at < clock_timestamp() - $1::interval
+				ORDER BY at LIMIT $2`, st.Params.ArchiveAfter.D(), archivedAtOnce)
+			for _, group := range byShelf(list) {
+				if err == nil {
+					err = archive(ctx, st, group)
+				}
+			}
+			return min(st.Params.ArchiveAfter.D()/10, time.Minute), stores.Failed("archiving changes", err)
+		}}
+}
+
+// placeArchived is when an object is written, and its rows are not deleted.
+const placeArchived = "archived"
+
+// byShelf groups changes.
+func byShelf(list []ChangeRow) map[string][]ChangeRow {
+	groups := map[string][]ChangeRow{}
+	for _, c := range list {
+		groups[shelf(c.User)] = append(groups[shelf(c.User)], c)
+	}
+	return groups
+}
+
+// archive writes an object, and deletes its rows. The object's name is that of its first change, so
+// that it takes the place of the same one.
+func archive(ctx context.Context, st *opened, list []ChangeRow) error {
+	body, err := packed(list)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s%d-%d.json.gz", shelf(list[0].User), list[0].ID, len(list))
+	if err := objects.In(st.DB).Put(ctx, name, body); err != nil {
+		return err
+	}
+	st.Config.Passed(placeArchived)
+	users, versions := make([]int64, len(list)), make([]int64, len(list))
+	for i, c := range list {
+		users[i], versions[i] = int64(c.User), c.Version
+	}
+	_, err = st.DB.Exec(ctx, `DELETE FROM changes c USING unnest($1::bigint[], $2::bigint[]) AS old (u, v)
+		WHERE c.user_id = old.u AND c.version = old.v`, users, versions)
+	return err
+}
+
+// packed compresses changes, as lines of JSON.
+func packed(list []ChangeRow) ([]byte, error) {
+	var body bytes.Buffer
+	out := gzip.NewWriter(&body)
+	lines := json.NewEncoder(out)
+	var err error
+	for _, c := range list {
+		err = errors.Join(err, lines.Encode(c))
+	}
+	err = errors.Join(err, out.Close())
+	return body.Bytes(), err
+}
+
+// unpacked reads what packed made.
+func unpacked(body []byte) (list []ChangeRow, err error) {
+	in, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("reading an object: %w", err)
+	}
+	for lines := json.NewDecoder(in); ; {
+		var c ChangeRow
+		if err := lines.Decode(&c); errors.Is(err, io.EOF) {
+			return list, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("reading an object: %w", err)
+		}
+		list = append(list, c)
+	}
+}
+
+// archived reads the changes of some shelves that are in the archive.
+func archived(ctx context.Context, st *opened, prefix string) (list []ChangeRow, err error) {
+	store := objects.In(st.DB)
+	names, err := store.List(ctx, prefix)
+	for _, name := range names {
+		var body []byte
+		if err == nil {
+			body, err = store.Get(ctx, name)
+		}
+		if err == nil {
+			var some []ChangeRow
+			some, err = unpacked(body)
+			list = append(list, some...)
+		}
+	}
+	return list, err
+}
+
+// past reads a user's newest changes: rows first, and then the archive, to which they may have
+// gone meanwhile.
+func past(ctx context.Context, st *opened, req HistoryRequest) (History, error) {
+	list, err := stores.Collect[ChangeRow](ctx, st.DB, `SELECT op AS id, user_id AS user, version, term,
+			forgotten
+		FROM changes WHERE user_id = $1 ORDER BY version DESC LIMIT $2`, req.User, req.Most)
+	if err == nil && len(list) < req.Most {
+		var old []ChangeRow
+		old, err = archived(ctx, st, shelf(req.User))
+		others := func(c ChangeRow) bool { return c.User != req.User }
+		list = append(list, slices.DeleteFunc(old, others)...)
+	}
+	if err != nil {
+		return History{}, stores.Failed("reading a history", err)
+	}
+	list = once(list)
+	slices.Reverse(list)
+	h := History{Changes: []Change{}}
+	for _, c := range list[:min(req.Most, len(list))] {
+		h.Changes = append(h.Changes, Change{c.Version, c.Term, c.Forgotten})
+	}
+	h.Found = len(h.Changes)
+	return h, nil
+}
+
+// once sorts changes by user and version, each once.
+func once(list []ChangeRow) []ChangeRow {
+	slices.SortFunc(list, func(a, b ChangeRow) int {
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Version, b.Version),
+			cmp.Compare(a.ID, b.ID))
+	})
+	return slices.Compact(list)
+}
+
+// audit reads all changes, and the lists as devices are shown them.
+func audit(
+	ctx context.Context, st *opened, look func(context.Context, *opened, uint64) (List, error),
+) (a Audit, err error) {
+	a.Lists = []ListRow{}
+	list, err := stores.Collect[ChangeRow](ctx, st.DB,
+		`SELECT op AS id, user_id AS user, version, term, forgotten FROM changes`)
+	if err == nil {
+		var old []ChangeRow
+		old, err = archived(ctx, st, "")
+		list = append(list, old...)
+	}
+	if err != nil {
+		return a, stores.Failed("reading all changes", err)
+	}
+	a.Changes = append([]ChangeRow{}, once(list)...)
+	for i, c := range a.Changes {
+		if i > 0 && a.Changes[i-1].User == c.User {
+			continue
+		}
+		l, err := look(ctx, st, c.User)
+		if err != nil {
+			return a, err
+		}
+		a.Lists = append(a.Lists, ListRow{c.User, l.Version, l.Terms})
+	}
+	return a, nil
+}

@@ -1,0 +1,300 @@
+package recentsearches_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/suttest"
+	"stampede/systems/recentsearches"
+)
+
+// proof is what the judges of recent searches are proved by.
+func proof() suttest.Proof[*evidence] {
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
+		Unnoticed: map[string][]string{
+			"no operation has a client": {"change client of search", "change client of forget",
+				"change client of recent", "change client of login", "change client of history"},
+			"a read may be refused": {"deny recent", "deny login", "deny history"},
+		},
+		Absent: map[string][]string{
+			"none is refused": {"invent search", "invent forget", "invent recent", "invent login",
+				"invent history"},
+		},
+	},
+		recentsearches.System(), crowd, anyCrowd, bookOf)
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
+	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+		{Name: "a forgotten term comes back", Breaks: recentsearches.ListOfHistory,
+			Do: func(e *evidence, pick func(int) int) bool {
+				return changeList(e, pick, func(l *recentsearches.List) { l.Terms = append(l.Terms, "gone") })
+			}},
+		{Name: "a list is an older one", Breaks: recentsearches.SeenByAll,
+			Do: func(e *evidence, pick func(int) int) bool {
+				// The first change of a user has certainly been acknowledged before the last look.
+				last := map[string]*history.Record{}
+				for i := range e.Records {
+					if r := &e.Records[i]; r.Op.Kind == recentsearches.KindRecent && r.Outcome == history.OK {
+						last[r.Op.Key] = r
+					}
+				}
+				first := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+					return r.Op.Kind == recentsearches.KindSearch && r.Outcome == history.OK &&
+						last[r.Op.Key] != nil && last[r.Op.Key].Start > r.End
+				})
+				if first == nil {
+					return false
+				}
+				look := last[first.Op.Key]
+				look.Reply.Value, look.Reply.Body = 0, []byte(`{"version":0,"terms":[]}`)
+				return true
+			}},
+		{Name: "the last change is in no list", Breaks: recentsearches.Settled,
+			Do: func(e *evidence, pick func(int) int) bool {
+				row := suttest.PickFrom(e.Audit.Lists, pick, func(r *recentsearches.ListRow) bool {
+					return len(r.Terms) > 0
+				})
+				if row != nil {
+					row.Terms = row.Terms[1:]
+				}
+				return row != nil
+			}},
+		{Name: "the archive is not read", Breaks: recentsearches.HistoryWhole,
+			Do: func(e *evidence, pick func(int) int) bool {
+				rec := some(e, pick, recentsearches.KindHistory)
+				var h recentsearches.History
+				if rec == nil || json.Unmarshal(rec.Reply.Body, &h) != nil || len(h.Changes) < 2 {
+					return false
+				}
+				h.Changes = h.Changes[:len(h.Changes)-1]
+				rec.Reply.Body, _ = json.Marshal(h)
+				return true
+			}},
+		{Name: "two changes are in the wrong order", Breaks: recentsearches.CommitOrder,
+			Do: func(e *evidence, pick func(int) int) bool {
+				rec := some(e, pick, recentsearches.KindForget)
+				if rec == nil || rec.Reply.Value < 2 {
+					return false
+				}
+				rec.Reply.Value = 1
+				rec.Reply.Body = []byte(`{"version":1,"visible_within_ms":0}`)
+				return true
+			}},
+	})
+}
+
+// changeList changes a list that was shown and had terms.
+func changeList(e *evidence, pick func(int) int, change func(*recentsearches.List)) bool {
+	var l recentsearches.List
+	rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+		l = recentsearches.List{}
+		return r.Op.Kind == recentsearches.KindRecent && r.Outcome == history.OK &&
+			json.Unmarshal(r.Reply.Body, &l) == nil && len(l.Terms) > 0
+	})
+	if rec == nil {
+		return false
+	}
+	l = recentsearches.List{}
+	_ = json.Unmarshal(rec.Reply.Body, &l)
+	change(&l)
+	rec.Reply.Body, _ = json.Marshal(l)
+	rec.Reply.Value = l.Version
+	return true
+}
+
+// some is a record of a kind that was answered.
+func some(e *evidence, pick func(int) int, kind string) *history.Record {
+	return suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+		return r.Op.Kind == kind && r.Outcome == history.OK
+	})
+}
+
+// smallRun is a run that every invariant accepts. User 1 searches for tea and for milk, forgets
+// tea, and looks at the list after each and at the history in the end.
+func smallRun() *evidence {
+	b := newBook()
+	e := &evidence{System: recentsearches.System(), P: crowd()}
+	do := func(kind string, request any) {
+		op := b.api.Op(kind, request)
+		b.Do(op, func(reply history.Reply, _ error) {
+			start := 10 * ms * time.Duration(1+len(e.Records))
+			e.Records = append(e.Records, history.Record{Seq: uint64(len(e.Records)), Op: op,
+				Reply: reply, Outcome: history.OK, Intended: start, Start: start, End: start + 5*ms})
+		})
+	}
+	look := func(id uint64) {
+		do(recentsearches.KindRecent, recentsearches.UserRequest{ID: id, User: 1})
+	}
+	search := func(id uint64, term string) {
+		do(recentsearches.KindSearch, recentsearches.SearchRequest{ID: id, User: 1, Term: term})
+	}
+	search(16, "tea") // record 0
+	look(17)
+	search(32, "milk") // 2
+	look(33)
+	do(recentsearches.KindForget, recentsearches.ForgetRequest{ID: 48, User: 1, Term: "tea"}) // 4
+	look(49)
+	do(recentsearches.KindHistory, recentsearches.HistoryRequest{ID: 50, User: 1, Most: 9}) // 6
+	do(recentsearches.KindLogin, recentsearches.LoginRequest{ID: 51, User: 1})              // 7
+	e.Audit = b.audit()
+	return e
+}
+
+type clause suttest.Case[*evidence]
+
+// TestClauses: each clause accepts what is right and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	reply := func(record int, text string) func(*evidence) {
+		return func(e *evidence) { e.Records[record].Reply.Body = []byte(text) }
+	}
+	// Version 2 is acknowledged as visible within 10 ms, and record 3, a look, shows version 1.
+	late := func(e *evidence) {
+		e.Records[2].Reply.Body = []byte(`{"version":2,"visible_within_ms":10}`)
+		e.Records[3].Start, e.Records[3].End = 900*ms, 901*ms
+		e.Records[3].Reply = e.Records[1].Reply
+		e.Records = append(e.Records[:4], e.Records[7])
+		e.Audit.Changes, e.Audit.Log = e.Audit.Changes[:2], e.Audit.Log[:2]
+	}
+	fault := func(e *evidence) {
+		e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "away", Start: 100 * ms,
+			End: 200 * ms, Recovered: 300 * ms, Fault: "kill redis", Evidence: []string{"it was off"}}}
+	}
+	noRecords := func(kind string) func(*evidence) {
+		return func(e *evidence) {
+			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
+				return r.Op.Kind == kind
+			})
+		}
+	}
+	asIs := func(*evidence) {}
+	suttest.Clauses(t, proof(), smallRun, []clause{
+		{recentsearches.AckedKept, "all of it", check.Held, asIs, ""},
+		{recentsearches.AckedKept, "one is missing", check.Broken, func(e *evidence) {
+			e.Audit.Changes = e.Audit.Changes[1:]
+		}, "was acknowledged"},
+		{recentsearches.AckedKept, "one is there twice", check.Broken, func(e *evidence) {
+			row := e.Audit.Changes[0]
+			row.Version = 9
+			e.Audit.Changes = append(e.Audit.Changes, row)
+		}, "operation 16"},
+		{recentsearches.AckedKept, "nobody asked", check.Broken, func(e *evidence) {
+			e.Audit.Changes[2].ID = 999
+		}, "999"},
+		{recentsearches.AckedKept, "two have one version", check.Broken, func(e *evidence) {
+			e.Audit.Changes[1].Version = 1
+		}, "user-1"},
+		{recentsearches.AckedKept, "another term", check.Broken, func(e *evidence) {
+			e.Audit.Changes[1].Term = "mild"
+		}, `a search for "milk", and a search for "mild"`},
+		{recentsearches.AckedKept, "a forgetting is a search", check.Broken, func(e *evidence) {
+			e.Audit.Changes[2].Forgotten = false
+		}, `forgetting "tea", and a search`},
+		{recentsearches.AckedKept, "an answer that is none", check.Broken, reply(0, "["),
+			"cannot be read"},
+		{recentsearches.AckedKept, "no list", check.Undecided,
+			func(e *evidence) { e.Audit.Changes = nil }, "no change"},
+
+		{recentsearches.CommitOrder, "as it is", check.Held, asIs, ""},
+		{recentsearches.CommitOrder, "a lower version", check.Broken,
+			reply(2, `{"version":1,"visible_within_ms":0}`), "has version 1"},
+		{recentsearches.CommitOrder, "both at once", check.Held, func(e *evidence) {
+			e.Records[0].End = e.Records[2].Start
+			reply(2, `{"version":1,"visible_within_ms":0}`)(e)
+		}, ""},
+		{recentsearches.CommitOrder, "one change", check.Undecided, func(e *evidence) {
+			e.Records = e.Records[:2]
+		}, "after another"},
+
+		{recentsearches.ListOfHistory, "as it is", check.Held, asIs, ""},
+		{recentsearches.ListOfHistory, "what was forgotten is back", check.Broken,
+			reply(5, `{"version":3,"terms":["milk","tea"]}`), `after that change it is ["milk"]`},
+		{recentsearches.ListOfHistory, "in another order", check.Broken,
+			reply(3, `{"version":2,"terms":["tea","milk"]}`), `after that change it is ["milk" "tea"]`},
+		{recentsearches.ListOfHistory, "of no change", check.Broken,
+			reply(5, `{"version":7,"terms":[]}`), "no such change is kept"},
+		{recentsearches.ListOfHistory, "before it was asked for", check.Broken, func(e *evidence) {
+			e.Records[2].Start = 80 * ms
+		}, "before that was asked for"},
+		{recentsearches.ListOfHistory, "at a login", check.Broken,
+			reply(7, `{"version":3,"terms":[]}`), "after that change it is"},
+		{recentsearches.ListOfHistory, "a list that is none", check.Broken, reply(3, "["),
+			"cannot be read"},
+		{recentsearches.ListOfHistory, "nothing forgotten was looked at", check.Undecided,
+			func(e *evidence) { e.Records = e.Records[:4] }, "after a term was forgotten"},
+		{recentsearches.ListOfHistory, "nobody looked", check.Undecided, func(e *evidence) {
+			noRecords(recentsearches.KindRecent)(e)
+			noRecords(recentsearches.KindLogin)(e)
+		}, "nobody looked"},
+
+		{recentsearches.SeenByAll, "as it is", check.Held, asIs, ""},
+		{recentsearches.SeenByAll, "an older list", check.Broken,
+			reply(3, `{"version":1,"terms":["tea"]}`), "2 was acknowledged at 35ms as visible"},
+		{recentsearches.SeenByAll, "a look that began before", check.Held, func(e *evidence) {
+			reply(3, `{"version":1,"terms":["tea"]}`)(e)
+			e.Records[3].Start = e.Records[2].End
+		}, ""},
+		{recentsearches.SeenByAll, "later than promised", check.Broken, late,
+			"to be visible within 10ms"},
+		{recentsearches.SeenByAll, "later than promised after a fault", check.Held, func(e *evidence) {
+			late(e)
+			fault(e)
+		}, ""},
+		{recentsearches.SeenByAll, "nobody looked", check.Undecided, func(e *evidence) {
+			noRecords(recentsearches.KindRecent)(e)
+			noRecords(recentsearches.KindLogin)(e)
+		}, "nobody looked"},
+
+		{recentsearches.HistoryWhole, "as it is", check.Held, asIs, ""},
+		{recentsearches.HistoryWhole, "one is missing", check.Broken, reply(6,
+			`{"found":2,"changes":[{"version":3,"term":"tea","forgotten":true},{"version":1,"term":"tea"}]}`),
+			"number 2 is not"},
+		{recentsearches.HistoryWhole, "the newest is missing", check.Broken, reply(6,
+			`{"found":2,"changes":[{"version":2,"term":"milk"},{"version":1,"term":"tea"}]}`),
+			"up to version 2"},
+		{recentsearches.HistoryWhole, "one too many", check.Broken, reply(6, `{"found":4,"changes":[`+
+			`{"version":3,"term":"tea","forgotten":true},{"version":2,"term":"milk"},`+
+			`{"version":1,"term":"tea"},{"version":1,"term":"tea"}]}`), "4 changes up to version 3"},
+		{recentsearches.HistoryWhole, "of no change", check.Broken,
+			reply(6, `{"found":1,"changes":[{"version":9,"term":"tea"}]}`), "no such change is kept"},
+		{recentsearches.HistoryWhole, "an answer that is none", check.Broken, reply(6, "["),
+			"cannot be read"},
+		{recentsearches.HistoryWhole, "nobody read one", check.Undecided,
+			noRecords(recentsearches.KindHistory), "no history was shown"},
+
+		{recentsearches.Settled, "as it is", check.Held, asIs, ""},
+		{recentsearches.Settled, "the last change is missing", check.Broken, func(e *evidence) {
+			e.Audit.Lists[0] = recentsearches.ListRow{User: 1, Version: 2, Terms: []string{"milk", "tea"}}
+		}, `should have ["milk"]`},
+		{recentsearches.Settled, "no list of a user", check.Broken, func(e *evidence) {
+			e.Audit.Lists = e.Audit.Lists[:0]
+		}, "has no list"},
+		{recentsearches.Settled, "two lists", check.Broken, func(e *evidence) {
+			e.Audit.Lists = append(e.Audit.Lists, e.Audit.Lists[0])
+		}, "two lists"},
+		{recentsearches.Settled, "no log", check.Held, func(e *evidence) {
+			e.Audit.Log, e.Audit.Counts = nil, nil
+		}, ""},
+		{recentsearches.Settled, "more in the log", check.Broken, func(e *evidence) {
+			e.Audit.Log = append(e.Audit.Log, e.Audit.Log[0])
+		}, "in the log as version 1, and not"},
+		{recentsearches.Settled, "less in the log", check.Broken, func(e *evidence) {
+			e.Audit.Log = e.Audit.Log[1:]
+		}, "in the history as version 1, and not"},
+		{recentsearches.Settled, "counted twice", check.Broken, func(e *evidence) {
+			e.Audit.Counts[0].Searches++
+		}, "is counted 2 times"},
+		{recentsearches.Settled, "not counted", check.Broken, func(e *evidence) {
+			e.Audit.Counts = e.Audit.Counts[1:]
+		}, "is not counted"},
+		{recentsearches.Settled, "no lists", check.Undecided,
+			func(e *evidence) { e.Audit.Lists = nil }, "no lists"},
+	})
+}

@@ -1,0 +1,120 @@
+package recentsearches
+
+import (
+	"fmt"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/bounds"
+	"stampede/harness/history"
+	"stampede/harness/keys"
+	"stampede/harness/sut"
+)
+
+// Scheduled operation i owns the 16 identities from (i+1)<<4. The first is its search.
+const idBits = 4
+
+// forgetAfter is when a term is forgotten, while the search may still be on its way to the list.
+// Another device of the user searches for the next term at the same time.
+const forgetAfter = 5 * time.Millisecond
+
+// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are
+// searches of some user. Some are followed by looks from several devices, some by a forgetting.
+func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
+	if err := bounds.Check(p); err != nil {
+		return nil, fmt.Errorf("recentsearches parameters: %w", err)
+	}
+	s := keys.NewStreams(seed)
+	w := &workload{p: p, table: API(), regular: s.Coin(), read: s.Coin(), forget: s.Coin(),
+		login: s.Coin(), history: s.Coin(), users: s.Uniform(p.Users),
+		regulars: s.Uniform(min(p.Regulars, p.Users)), terms: s.Uniform(p.Terms)}
+	if s.Err() != nil {
+		return nil, fmt.Errorf("recentsearches workload: %w", s.Err())
+	}
+	return w, nil
+}
+
+type workload struct {
+	p     Params
+	table *api.Table[Recents]
+
+	regular, read, forget, login, history keys.Coin
+	users, regulars, terms                keys.Source
+}
+
+// Kinds lists the operation kinds, the main one first.
+func (w *workload) Kinds() []string {
+	return []string{KindSearch, KindRecent, KindForget, KindLogin, KindHistory}
+}
+
+// Op returns scheduled operation i: a search, or the login before one, which then follows.
+func (w *workload) Op(i uint64) history.Op {
+	if w.login.At(i) < w.p.Logins {
+		return w.table.Op(KindLogin, LoginRequest{ID: (i+1)<<idBits + 1, User: w.user(i)})
+	}
+	return w.search(i)
+}
+
+func (w *workload) search(i uint64) history.Op {
+	return w.table.Op(KindSearch,
+		SearchRequest{ID: (i + 1) << idBits, User: w.user(i), Term: w.term(i)})
+}
+
+func (w *workload) user(i uint64) uint64 {
+	if w.regular.At(i) < w.p.RegularShare {
+		return w.regulars.At(i) + 1
+	}
+	return w.users.At(i) + 1
+}
+
+func (w *workload) term(i uint64) string { return fmt.Sprintf("term %d", w.terms.At(i)) }
+
+// devices says when three devices look, after a search.
+func devices() []time.Duration {
+	return []time.Duration{0, 10 * time.Millisecond, 300 * time.Millisecond}
+}
+
+// Follow returns what an operation brings about.
+func (w *workload) Follow(
+	op history.Op, outcome history.Outcome, _ history.Reply,
+) (list []sut.FollowUp) {
+	i := op.ID>>idBits - 1
+	id, user := (i+1)<<idBits+1, w.user(i)
+	add := func(after time.Duration, next func(id uint64) history.Op) {
+		id++
+		list = append(list, sut.FollowUp{After: after, Op: next(id)})
+	}
+	switch op.Kind {
+	case KindLogin:
+		return []sut.FollowUp{{Op: w.search(i)}}
+	case KindSearch, KindForget:
+	default:
+		return nil
+	}
+	if op.ID != (i+1)<<idBits { // not the first one
+		id += 4 * (op.ID & (1<<idBits - 1))
+		if op.Kind == KindSearch {
+			return nil
+		}
+	} else if w.forget.At(i) < w.p.Forgets {
+		add(forgetAfter, func(id uint64) history.Op {
+			return w.table.Op(KindForget, ForgetRequest{ID: id, User: user, Term: w.term(i)})
+		})
+		add(forgetAfter, func(id uint64) history.Op {
+			return w.table.Op(KindSearch, SearchRequest{ID: id, User: user, Term: w.term(i + 1)})
+		})
+	}
+	if outcome != history.Refused && w.read.At(i) < w.p.Reads {
+		for _, after := range devices() {
+			add(after, func(id uint64) history.Op {
+				return w.table.Op(KindRecent, UserRequest{ID: id, User: user})
+			})
+		}
+	}
+	if w.history.At(i) < w.p.Histories {
+		add(0, func(id uint64) history.Op {
+			return w.table.Op(KindHistory, HistoryRequest{ID: id, User: user, Most: 1000})
+		})
+	}
+	return list
+}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,11 @@ func archiver() role {
 					err = archive(ctx, st, group)
 				}
 			}
-			return min(st.Params.ArchiveAfter.D()/10, time.Minute), stores.Failed("archiving changes", err)
+			again := min(st.Params.ArchiveAfter.D()/10, time.Minute)
+			if len(list) == archivedAtOnce {
+				again = 0
+			}
+			return again, stores.Failed("archiving changes", err)
 		}}
 }
 
@@ -56,14 +61,14 @@ func byShelf(list []ChangeRow) map[string][]ChangeRow {
 	return groups
 }
 
-// archive writes an object, and deletes its rows. The object's name is that of its first change, so
-// that it takes the place of the same one.
+// archive writes an object, and deletes its rows. The object's name is a hash of what is in it, so
+// that it takes the place of no other one.
 func archive(ctx context.Context, st *opened, list []ChangeRow) error {
 	body, err := packed(list)
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%s%d-%d.json.gz", shelf(list[0].User), list[0].ID, len(list))
+	name := fmt.Sprintf("%s%x.json.gz", shelf(list[0].User), sha256.Sum256(body))
 	if err := objects.In(st.DB).Put(ctx, name, body); err != nil {
 		return err
 	}

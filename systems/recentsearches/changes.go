@@ -26,7 +26,8 @@ type change struct {
 	Term      string
 	Forgotten bool
 	Terms     []string
-	outbox    int64 // its row there
+	outbox    int64  // its row there
+	note      string // its writer's
 }
 
 // list is the list after a change.
@@ -96,7 +97,10 @@ func (s server) change(ctx context.Context, c *change) (Kept, error) {
 	}
 	s.Config.Passed(placeCommitted)
 	within, err := s.then(ctx, s.opened, c)
-	return Kept{c.Version, within}, err
+	if err != nil {
+		return Kept{}, stores.Unknown("showing a change that is kept", err)
+	}
+	return Kept{c.Version, within}, nil
 }
 
 // pause lets a transaction go on.

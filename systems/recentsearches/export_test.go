@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/stores"
@@ -128,4 +129,21 @@ func Object() []byte {
 		panic(err)
 	}
 	return body
+}
+
+// Copies is what versioned_cache keeps of one user's list in Redis.
+type Copies struct {
+	client *redis.Client
+	key    string
+}
+
+// CopiesIn is the list at a key.
+func CopiesIn(client *redis.Client, key string) Copies { return Copies{client, key} }
+
+// Do asks for something, where a writer lasts for some time at most.
+func (c Copies) Do(
+	ctx context.Context, do string, lasts time.Duration, args ...any,
+) ([]string, error) {
+	return redis.NewScript(versionedLua).Run(ctx, c.client, []string{c.key, c.key + ":writers"},
+		append([]any{do, 3_600_000, lasts.Milliseconds()}, args...)...).StringSlice()
 }

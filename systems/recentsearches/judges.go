@@ -28,7 +28,7 @@ const changeFact = "change"
 
 // invariants are what must be true of every design. See
 // docs/decisions/2026-11-27-an-acknowledgement-says-when-it-is-seen.md.
-func invariants(Params) []check.Invariant {
+func invariants(p Params) []check.Invariant {
 	s := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], facts)}
 	kept := check.Effects{Table: changeFact, Kind: check.Named(KindSearch, KindForget), AtRest: true}
 	return []check.Invariant{
@@ -39,11 +39,11 @@ func invariants(Params) []check.Invariant {
 		s.State(CommitOrder, "a change has a higher version than those of its user that were "+
 			"acknowledged before it began", knowing(inOrder)),
 		s.State(ListOfHistory, "each list that is shown is what follows from the changes up to its "+
-			"version, of which each had begun", knowing(listsFollow)),
+			"version, and that change had been asked for", knowing(listsFollow)),
 		s.State(SeenByAll, "a list that is shown has every change that was acknowledged as visible "+
-			"before, at the latest when the promised time was over", knowing(listsFresh)),
+			"before, at the latest when the promised time was over", knowing(listsFresh(p))),
 		s.State(HistoryWhole, "a history that is shown has all the newest changes in their order, "+
-			"archived ones too", knowing(historiesFollow)),
+			"archived ones too", knowing(historiesFollow(p))),
 		s.State(Settled, "when all is at rest, the list of each user is what follows from all changes; "+
 			"if there is a log or if terms are counted, these agree with the changes too",
 			knowing(listsSettled), knowing(logSettled)),
@@ -104,6 +104,7 @@ type sighting struct {
 	start, end time.Duration
 	list       List
 	page       []Change
+	most       int // changes that were asked for
 	wrong      string
 }
 
@@ -147,6 +148,11 @@ func (s *seen) see(rec *history.Record) {
 			var reply History
 			at.wrong = misread(rec, &reply)
 			at.page = reply.Changes
+			req, err := api.RequestOf[HistoryRequest](API(), rec.Op)
+			if at.most = req.Most; err != nil || reply.Found != len(reply.Changes) {
+				at.wrong = cmp.Or(at.wrong, fmt.Sprintf("%d changes were found, and %d shown", reply.Found,
+					len(reply.Changes)))
+			}
 			u.pages = append(u.pages, at)
 		}
 	}
@@ -268,6 +274,10 @@ func inOrder(j judged) {
 	j.seen.each(func(key string, u *seenUser) {
 		began := u.sorted()
 		ended := slices.DeleteFunc(slices.Clone(began), asked.unanswered)
+		versions := map[uint64]int64{}
+		for _, c := range u.kept {
+			versions[c.ID] = c.Version
+		}
 		slices.SortFunc(ended, func(a, b asked) int { return cmp.Compare(a.end, b.end) })
 		var high asked
 		for _, a := range began {
@@ -277,7 +287,10 @@ func inOrder(j judged) {
 				}
 				ended = ended[1:]
 			}
-			if a.unanswered() || high.version == 0 {
+			if a.unanswered() {
+				a.version = versions[a.op] // it may have been kept
+			}
+			if a.version == 0 || high.version == 0 {
 				continue
 			}
 			pairs++
@@ -334,103 +347,140 @@ func (j judged) follows(key string, u *seenUser, ops []uint64, l List) {
 	}
 }
 
-// grace is how long after a fault lists may be late that are promised for later.
+// grace is how long after a fault lists may be late that are promised for later, beside the time in
+// which readers of a log notice that one of them is gone.
 const grace = 5 * time.Second
 
-// listsFresh looks for changes that a list should have shown.
-func listsFresh(j judged) {
-	looks, faults := 0, j.Faults()
-	// A relay is no faster than its stores.
-	due := func(a asked) time.Duration {
-		if a.within == 0 {
-			return a.end
-		}
-		return a.end + a.within + *j.seen.slowest
+// freshness looks for changes that should have been shown.
+type freshness struct {
+	judged
+	grace time.Duration
+	looks int
+}
+
+// due is when a change must be shown. A relay is no faster than its stores.
+func (f *freshness) due(a asked) time.Duration {
+	if a.within == 0 {
+		return a.end
 	}
-	j.seen.each(func(key string, u *seenUser) {
-		acked := slices.DeleteFunc(u.sorted(), asked.unanswered)
-		slices.SortFunc(acked, func(a, b asked) int { return cmp.Compare(due(a), due(b)) })
-		slices.SortFunc(u.looks, func(a, b sighting) int { return cmp.Compare(a.start, b.start) })
-		var high asked
-		for _, at := range u.looks {
-			for len(acked) > 0 && due(acked[0]) < at.start {
-				if acked[0].version > high.version {
-					high = acked[0]
-				}
-				acked = acked[1:]
-			}
-			if high.version == 0 {
-				continue
-			}
-			looks++
-			j.Checked(1)
-			ops := []uint64{high.op, at.op}
-			switch {
-			case at.list.Version >= high.version:
-			case high.within == 0:
-				j.ViolateAt(at.end, ops, "%s was shown version %d from %v on, and %d was acknowledged at %v "+
-					"as visible", key, at.list.Version, at.start, high.version, high.end)
-			case !check.Disturbed(faults, grace, high.end, at.start):
-				j.LateAt(at.end, ops, "%s was shown version %d from %v on, and %d was acknowledged at %v, to "+
-					"be visible within %v", key, at.list.Version, at.start, high.version, high.end, high.within)
-			}
-		}
+	return a.end + a.within + *f.seen.slowest
+}
+
+// excused is until when a change that is promised for later need not be shown, because of faults
+// that began before it was due, or before the one before them was over.
+func (f *freshness) excused(a asked) time.Duration {
+	until := f.due(a)
+	faults := slices.SortedFunc(slices.Values(f.Faults()), func(a, b history.Window) int {
+		return cmp.Compare(a.Start, b.Start)
 	})
-	j.NeedTimely(looks > 0, "nobody looked at a list after a change was due in it")
+	for _, w := range faults {
+		if over := w.Over() + f.grace; w.Start <= until && over >= a.end {
+			until = max(until, over+f.due(a)-a.end)
+		}
+	}
+	return until
+}
+
+// look compares versions that were shown of a user with what was due by then.
+func (f *freshness) look(
+	key string, u *seenUser, shown []sighting, version func(sighting) int64,
+) {
+	acked := slices.DeleteFunc(u.sorted(), asked.unanswered)
+	slices.SortFunc(acked, func(a, b asked) int { return cmp.Compare(f.due(a), f.due(b)) })
+	slices.SortFunc(shown, func(a, b sighting) int { return cmp.Compare(a.start, b.start) })
+	var now, later asked // the highest of those promised for at once, and for later
+	for _, at := range shown {
+		for len(acked) > 0 && f.due(acked[0]) < at.start {
+			into := &later
+			if acked[0].within == 0 {
+				into = &now
+			}
+			if acked[0].version > into.version {
+				*into = acked[0]
+			}
+			acked = acked[1:]
+		}
+		if max(now.version, later.version) == 0 {
+			continue
+		}
+		f.looks++
+		f.Checked(1)
+		switch v := version(at); {
+		case v < now.version:
+			f.ViolateAt(at.end, []uint64{now.op, at.op}, "%s was shown version %d from %v on, and %d was "+
+				"acknowledged at %v as visible", key, v, at.start, now.version, now.end)
+		case v < later.version && at.start > f.excused(later):
+			f.LateAt(at.end, []uint64{later.op, at.op}, "%s was shown version %d from %v on, and %d was "+
+				"acknowledged at %v, to be visible within %v", key, v, at.start, later.version, later.end,
+				later.within)
+		}
+	}
+}
+
+// listsFresh looks for changes that a list should have shown.
+func listsFresh(p Params) func(judged) {
+	return func(j judged) {
+		f := freshness{judged: j, grace: grace + p.SessionTimeout.D()}
+		j.seen.each(func(key string, u *seenUser) {
+			f.look(key, u, u.looks, func(at sighting) int64 { return at.list.Version })
+		})
+		j.NeedTimely(f.looks > 0, "nobody looked at a list after a change was due in it")
+	}
 }
 
 // historiesFollow compares histories that were shown with what is kept.
-func historiesFollow(j judged) {
-	pages := 0
-	j.seen.each(func(key string, u *seenUser) {
-		for _, at := range u.pages {
-			j.Checked(1)
-			ops := []uint64{at.op}
-			if at.wrong != "" {
-				j.Violate(ops, "%s: %s", key, at.wrong)
-			}
-			top := int64(0)
-			if len(at.page) > 0 {
-				top = at.page[0].Version
-				pages++
-			}
-			i, is := u.at(top)
-			if !is && top > 0 {
-				j.Violate(ops, "%s was shown version %d, and no such change is kept", key, top)
-				continue
-			}
-			if is {
-				i++
-			}
-			j.lacks(key, u, at, top)
-			want := slices.Clone(u.kept[:i])
-			slices.Reverse(want)
-			for k := range min(len(want), 1000) {
-				if k >= len(at.page) || at.page[k] != want[k].change() {
-					j.Violate(append(ops, want[k].ID), "%s was shown a history of %d changes in which number %d "+
-						"is not %s of version %d", key, len(at.page), k+1, told(want[k].Term, want[k].Forgotten),
-						want[k].Version)
-					break
+func historiesFollow(p Params) func(judged) {
+	return func(j judged) {
+		f := freshness{judged: j, grace: grace + p.SessionTimeout.D()}
+		pages := 0
+		j.seen.each(func(key string, u *seenUser) {
+			for _, at := range u.pages {
+				j.Checked(1)
+				if at.wrong != "" {
+					j.Violate([]uint64{at.op}, "%s: %s", key, at.wrong)
+					continue
 				}
+				pages += min(1, len(at.page))
+				j.whole(key, u, at)
 			}
-			if len(at.page) > len(want) {
-				j.Violate(ops, "%s was shown %d changes up to version %d, and %d are kept", key, len(at.page),
-					top, len(want))
-			}
-		}
-	})
-	j.Need(pages > 0, "no history was shown")
+			f.look(key, u, u.pages, sighting.top)
+		})
+		j.Need(pages > 0, "no history was shown")
+	}
 }
 
-// lacks looks for a change that a history should have shown: unless it is promised for later, each
-// that was acknowledged.
-func (j judged) lacks(key string, u *seenUser, at sighting, top int64) {
-	for _, a := range u.changes {
-		if a.within == 0 && a.end < at.start && a.version > top {
-			j.ViolateAt(at.end, []uint64{a.op, at.op}, "%s was shown a history up to version %d from %v "+
-				"on, and %d was acknowledged at %v", key, top, at.start, a.version, a.end)
+// top is the version of the newest change of a history, 0 for none.
+func (at sighting) top() int64 {
+	if len(at.page) == 0 {
+		return 0
+	}
+	return at.page[0].Version
+}
+
+// whole looks whether a history has all changes up to its newest, as many as were asked for.
+func (j judged) whole(key string, u *seenUser, at sighting) {
+	ops := []uint64{at.op}
+	i, is := u.at(at.top())
+	if !is && at.top() > 0 {
+		j.Violate(ops, "%s was shown version %d, and no such change is kept", key, at.top())
+		return
+	}
+	if is {
+		i++
+	}
+	want := slices.Clone(u.kept[:i])
+	slices.Reverse(want)
+	want = want[:min(at.most, len(want))]
+	for k, c := range want {
+		if k >= len(at.page) || at.page[k] != c.change() {
+			j.Violate(append(ops, c.ID), "%s was shown a history of %d changes in which number %d is not "+
+				"%s of version %d", key, len(at.page), k+1, told(c.Term, c.Forgotten), c.Version)
 			return
 		}
+	}
+	if len(at.page) > len(want) {
+		j.Violate(ops, "%s was shown %d changes up to version %d, and was to be shown %d", key,
+			len(at.page), at.top(), len(want))
 	}
 }
 

@@ -20,9 +20,11 @@ func listKey(st *opened, user uint64) string {
 }
 
 // text is a list as Redis has it: the version, and the terms as JSON.
-func (l List) text() string {
+func (l List) text() string { return fmt.Sprintf("%d %s", l.Version, l.terms()) }
+
+func (l List) terms() string {
 	terms, _ := json.Marshal(l.Terms) // strings can be marshalled
-	return fmt.Sprintf("%d %s", l.Version, terms)
+	return string(terms)
 }
 
 var errMalformed = errors.New("malformed list")

@@ -56,7 +56,10 @@ func inlinePlan() plan {
 // lostByRedis is what a design breaks that never looks again at what Redis has confirmed.
 func lostByRedis() []sut.Break {
 	return []sut.Break{{Invariant: Settled, Under: sut.PowerLoss},
-		{Invariant: SeenByAll, Under: sut.PowerLoss, Shows: sut.AtTimes}}
+		{Invariant: SeenByAll, Under: sut.PowerLoss, Shows: sut.AtTimes},
+		// A late relay, or a late reader, may put an older list where there is none.
+		{Invariant: Settled, Under: sut.RedisLoss, Shows: sut.AtTimes},
+		{Invariant: SeenByAll, Under: sut.RedisLoss, Shows: sut.AtTimes}}
 }
 
 // toOutbox adds a change, and the list after it, to the outbox.

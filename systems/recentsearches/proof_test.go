@@ -74,7 +74,7 @@ func TestJudges(t *testing.T) {
 				if rec == nil || json.Unmarshal(rec.Reply.Body, &h) != nil || len(h.Changes) < 2 {
 					return false
 				}
-				h.Changes = h.Changes[:len(h.Changes)-1]
+				h.Changes, h.Found = h.Changes[:len(h.Changes)-1], h.Found-1
 				rec.Reply.Body, _ = json.Marshal(h)
 				return true
 			}},
@@ -164,7 +164,7 @@ func TestClauses(t *testing.T) {
 		e.Audit.Changes, e.Audit.Log = e.Audit.Changes[:2], e.Audit.Log[:2]
 	}
 	fault := func(e *evidence) {
-		e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "away", Start: 100 * ms,
+		e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "away", Start: 40 * ms,
 			End: 200 * ms, Recovered: 300 * ms, Fault: "kill redis", Evidence: []string{"it was off"}}}
 	}
 	noRecords := func(kind string) func(*evidence) {
@@ -205,6 +205,12 @@ func TestClauses(t *testing.T) {
 		{recentsearches.CommitOrder, "as it is", check.Held, asIs, ""},
 		{recentsearches.CommitOrder, "a lower version", check.Broken,
 			reply(2, `{"version":1,"visible_within_ms":0}`), "has version 1"},
+		{recentsearches.CommitOrder, "a lower version that nobody was told", check.Broken,
+			func(e *evidence) {
+				e.Records[4].Outcome, e.Records[4].Reply = history.Unknown, history.Reply{}
+				e.Audit.Changes[1].Version, e.Audit.Changes[2].Version = 3, 2
+				e.Records[2].Reply.Body = []byte(`{"version":3,"visible_within_ms":0}`)
+			}, "has version 2"},
 		{recentsearches.CommitOrder, "both at once", check.Held, func(e *evidence) {
 			e.Records[0].End = e.Records[2].Start
 			reply(2, `{"version":1,"visible_within_ms":0}`)(e)
@@ -247,6 +253,19 @@ func TestClauses(t *testing.T) {
 			late(e)
 			fault(e)
 		}, ""},
+		{recentsearches.SeenByAll, "later than promised long after a fault", check.Broken,
+			func(e *evidence) {
+				late(e)
+				fault(e)
+				e.Records[3].Start, e.Records[3].End = time.Minute, time.Minute+ms
+			}, "to be visible within 10ms"},
+		{recentsearches.SeenByAll, "what is promised for later hides no other", check.Broken,
+			func(e *evidence) {
+				e.Records[4].Reply.Body = []byte(`{"version":3,"visible_within_ms":10}`)
+				e.Records[5].Reply.Body = []byte(`{"version":1,"terms":["tea"]}`)
+				e.Records[5].Start, e.Records[5].End = 900*ms, 901*ms
+				fault(e)
+			}, "2 was acknowledged at 35ms as visible"},
 		{recentsearches.SeenByAll, "nobody looked", check.Undecided, func(e *evidence) {
 			noRecords(recentsearches.KindRecent)(e)
 			noRecords(recentsearches.KindLogin)(e)
@@ -258,12 +277,20 @@ func TestClauses(t *testing.T) {
 			"number 2 is not"},
 		{recentsearches.HistoryWhole, "the newest is missing", check.Broken, reply(6,
 			`{"found":2,"changes":[{"version":2,"term":"milk"},{"version":1,"term":"tea"}]}`),
-			"up to version 2"},
+			"was shown version 2 from"},
 		{recentsearches.HistoryWhole, "one too many", check.Broken, reply(6, `{"found":4,"changes":[`+
 			`{"version":3,"term":"tea","forgotten":true},{"version":2,"term":"milk"},`+
-			`{"version":1,"term":"tea"},{"version":1,"term":"tea"}]}`), "4 changes up to version 3"},
+			`{"version":1,"term":"tea"},{"version":1,"term":"tea"}]}`), "4 changes up to version 3, and was to be shown 3"},
 		{recentsearches.HistoryWhole, "of no change", check.Broken,
 			reply(6, `{"found":1,"changes":[{"version":9,"term":"tea"}]}`), "no such change is kept"},
+		{recentsearches.HistoryWhole, "found more than it shows", check.Broken,
+			reply(6, `{"found":9,"changes":[]}`), "9 changes were found"},
+		{recentsearches.HistoryWhole, "later than promised", check.Broken, func(e *evidence) {
+			e.Records[4].Reply.Body = []byte(`{"version":3,"visible_within_ms":10}`)
+			e.Records[6].Reply.Body = []byte(
+				`{"found":2,"changes":[{"version":2,"term":"milk"},{"version":1,"term":"tea"}]}`)
+			e.Records[6].Start, e.Records[6].End = 900*ms, 901*ms
+		}, "to be visible within 10ms"},
 		{recentsearches.HistoryWhole, "an answer that is none", check.Broken, reply(6, "["),
 			"cannot be read"},
 		{recentsearches.HistoryWhole, "nobody read one", check.Undecided,
@@ -291,6 +318,12 @@ func TestClauses(t *testing.T) {
 		{recentsearches.Settled, "counted twice", check.Broken, func(e *evidence) {
 			e.Audit.Counts[0].Searches++
 		}, "is counted 2 times"},
+		{recentsearches.Settled, "nothing is counted", check.Broken, func(e *evidence) {
+			e.Audit.Counts = []recentsearches.CountRow{}
+		}, "is not counted"},
+		{recentsearches.Settled, "an empty log", check.Broken, func(e *evidence) {
+			e.Audit.Log = []recentsearches.ChangeRow{}
+		}, "and not in the log"},
 		{recentsearches.Settled, "not counted", check.Broken, func(e *evidence) {
 			e.Audit.Counts = e.Audit.Counts[1:]
 		}, "is not counted"},

@@ -2,16 +2,19 @@
 // the search bar, and all of them. Its question: which designs show an acknowledged search on every
 // device, and never lose one?
 //
-// A user's searches and forgettings are one sequence of changes. The list is what follows from it:
-// a search puts its term first, and the tenth other one stays the last; a term that is forgotten
-// goes. Half of the users look at the list within five seconds, hence it lies in Redis; what was
-// searched for lies in Postgres, and after a while in an archive.
+// A user's searches and forgettings are one sequence of changes. The list is what follows from
+// it: a search puts its term first, and the eleventh goes; a term that is forgotten goes. Half of
+// the users look at the list within five seconds, hence it lies in Redis; what was searched for
+// lies in Postgres, and after a while in an archive.
 package recentsearches
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"stampede/harness/api"
 	"stampede/harness/sut"
@@ -57,6 +60,19 @@ type ForgetRequest struct {
 	ID   uint64 `json:"-" query:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the forgetting's identity"`
 	User uint64 `json:"-" path:"user" op:"key,user-" min:"1" max:"9007199254740991"`
 	Term string `json:"-" query:"term" min:"1" max:"100"`
+}
+
+// Check refuses what is no text, which not every store takes.
+func (r SearchRequest) Check() error { return checkTerm(r.Term) }
+
+// Check is that of SearchRequest.
+func (r ForgetRequest) Check() error { return checkTerm(r.Term) }
+
+func checkTerm(term string) error {
+	if strings.ContainsRune(term, 0) || !utf8.ValidString(term) {
+		return errors.New("term: expected UTF-8 without the character 0")
+	}
+	return nil
 }
 
 // UserRequest asks for a user's list.
@@ -148,8 +164,8 @@ type Audit struct {
 	Changes []ChangeRow `json:"changes" doc:"every change of every user, archived or not"`
 	Lists   []ListRow   `json:"lists" doc:"the list of each user who changed it, as devices are shown it"`
 	// Log and Counts are those of a design that has them, else nil.
-	Log    []ChangeRow `json:"log,omitempty" doc:"what is in the log; left out if changes do not come to one first"`
-	Counts []CountRow  `json:"counts,omitempty" doc:"how many searches there were for each term; left out if nobody counts them"`
+	Log    []ChangeRow `json:"log,omitzero" doc:"what is in the log; left out if changes do not come to one first"`
+	Counts []CountRow  `json:"counts,omitzero" doc:"how many searches there were for each term; left out if nobody counts them"`
 
 	seen *seen
 }
@@ -190,7 +206,7 @@ type Params struct {
 	Slow    float64      `json:"slow" min:"0" max:"1" doc:"share of changes whose transaction goes on for slow_for, as if it also did something else"`
 	SlowFor sut.Duration `json:"slow_for" min:"0s" max:"5s" doc:"for how long"`
 
-	TTL            sut.Duration `json:"ttl" min:"1s" max:"720h" doc:"how long Redis keeps the list of a user who does nothing"`
+	TTL            sut.Duration `json:"ttl" min:"1s" max:"720h" doc:"how long Redis keeps a list that nobody changes"`
 	ArchiveAfter   sut.Duration `json:"archive_after" min:"1s" max:"87600h" doc:"the age at which changes are archived"`
 	RelayEvery     sut.Duration `json:"relay_every" min:"1ms" max:"1m" doc:"how often the relays, and the readers of a log, do their work"`
 	VisibleWithin  sut.Duration `json:"visible_within" min:"1ms" max:"10s" doc:"how soon a design that changes lists later promises to do so"`

@@ -43,13 +43,14 @@ const (
 // order, whoever dies and whatever Redis forgets.
 //
 // It gives up: that a change is seen at once, in the history too. Lists have no TTL: who adds to a
-// list that has expired does not know what was in it.
+// list that has expired does not know what was in it. The log must be kept, because lists are made
+// of it.
 func searchLog() variant {
 	v := variant{Name: "search_log",
 		Idea: "changes go to Kafka, and three groups bring them to the history, to the lists and to " +
 			"counts of terms",
 		Guarantees: "what is acknowledged comes to all three once and in order, whatever Redis forgets",
-		GivesUp:    "that a change is seen at once, and a TTL of lists",
+		GivesUp:    "that a change is seen at once, a TTL of lists, and a log that forgets",
 		Needs:      []sut.Service{sut.Kafka, sut.Redis},
 		Places:     []string{placeCommitted},
 		Open: func(_ context.Context, st *opened) (Recents, error) {

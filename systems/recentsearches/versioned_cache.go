@@ -2,7 +2,8 @@ package recentsearches
 
 import (
 	"context"
-	_ "embed" // the scripts
+	"crypto/rand"
+	_ "embed" // the script
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,17 +27,19 @@ const (
 //
 // The idea: the list in Redis is a copy that is valid or not. Whoever changes a list first notes
 // that in Redis, with the time until which the transaction can last at most; then commits; then
-// puts the list after the change, and takes the note back. While there is a note, the list is
-// read in Postgres, and nobody fills it in: so a writer that dies leaves a note, and no wrong
-// list. A copy bears the run of Redis that it was written in: after a restart every copy is of
-// another run, and invalid, whatever the append-only file has lost. Notes may be lost as well; so
-// for as long as a transaction can last, a Redis that has just begun keeps no copies.
+// puts the list after the change, and takes the note back. While there is a note, the list is read
+// in Postgres, and nobody fills it in. A note that runs out makes the copy a tombstone, which keeps
+// the version, so that a writer that is late does not put an older list. A copy bears the run of
+// Redis that it was written in: after a restart every copy is of another run, and invalid, whatever
+// the append-only file has lost. Notes may be lost as well; so for as long as a transaction can
+// last, a Redis that has just begun has no valid copies.
 //
 // The guarantee: what is acknowledged is in Postgres, and at once on every device, whoever dies and
 // whatever Redis loses. There is no outbox and no relay.
 //
 // It gives up: changes while Redis is away; two calls of Redis for a change; copies, for some
-// seconds after Redis has begun, or after a writer has died.
+// seconds after Redis has begun, or after a writer has died. It relies on Postgres to decide a
+// commit within the time of three operations, and on a Redis that evicts nothing.
 func versionedCache() variant {
 	v := inPostgres(variant{Name: "versioned_cache",
 		Idea: "a list in Redis is valid unless a writer has noted itself there, or Redis has been " +
@@ -67,9 +70,14 @@ func (n noting) Forget(ctx context.Context, req ForgetRequest) (Kept, error) {
 
 // noted notes a writer before its transaction. Of what fails the note stays until it runs out.
 func (n noting) noted(ctx context.Context, c *change) (Kept, error) {
-	if _, err := run(ctx, n.opened, c.User, toBegin, c.Op); err != nil {
+	c.note = rand.Text()
+	ends := time.Now().Add(lasts(n.opened) - stores.Timeout(n.Config))
+	if _, err := run(ctx, n.opened, c.User, toBegin, c.note); err != nil {
 		return Kept{}, ErrUnavailable
 	}
+	// One that has slept does not begin once its note has run out.
+	ctx, cancel := context.WithDeadline(ctx, ends)
+	defer cancel()
 	return n.change(ctx, c)
 }
 
@@ -83,7 +91,7 @@ func lasts(st *opened) time.Duration {
 // and the list is read in Postgres.
 func finish(ctx context.Context, st *opened, c *change) (int64, error) {
 	l := c.list()
-	if _, err := run(ctx, st, c.User, toFinish, c.Op, l.Version, l.text()); err != nil {
+	if _, err := run(ctx, st, c.User, toFinish, c.note, l.Version, l.terms()); err != nil {
 		st.Config.Warn("a list is read in Postgres for a while", err)
 	}
 	return 0, nil
@@ -97,7 +105,7 @@ func valid(ctx context.Context, st *opened, user uint64) (List, error) {
 	}
 	l, wrong := stored(ctx, st, user)
 	if wrong == nil && err == nil && found[1] != "" && l.Version > 0 {
-		if _, err := run(ctx, st, user, toFill, found[1], l.Version, l.text()); err != nil {
+		if _, err := run(ctx, st, user, toFill, found[1], l.Version, l.terms()); err != nil {
 			st.Config.Warn("a list is not in Redis", err)
 		}
 	}
@@ -109,7 +117,9 @@ func run(ctx context.Context, st *opened, user uint64, do string, args ...any) (
 	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
 	defer cancel()
 	key := listKey(st, user)
-	all := append([]any{do, st.Params.TTL.D().Milliseconds(), lasts(st).Milliseconds()}, args...)
+	last := lasts(st)
+	stays := max(st.Params.TTL.D(), 2*last) // a version is known for as long as writers come late
+	all := append([]any{do, stays.Milliseconds(), last.Milliseconds()}, args...)
 	found, err := redis.NewScript(versionedLua).Run(ctx, st.Redis,
 		[]string{key, key + ":writers"}, all...).StringSlice()
 	return found, stores.Failed("asking Redis for a list", err)

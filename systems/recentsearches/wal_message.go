@@ -35,10 +35,9 @@ func walMessage() variant {
 		GivesUp: "relays side by side, and disk for the log that the slot retains; what Redis loses " +
 			"after it has confirmed it is missing in the list until the user's next change",
 		Needs: []sut.Service{sut.Redis},
-		// After a crash Postgres sends messages again from where the slot was at a checkpoint, and what
-		// Redis has lost comes back.
-		Breaks: []sut.Break{{Invariant: Settled, Under: sut.PowerLoss, Shows: sut.AtTimes},
-			{Invariant: SeenByAll, Under: sut.PowerLoss, Shows: sut.AtTimes}},
+		// If Postgres dies later, it sends messages again from its last checkpoint on, and what Redis has
+		// lost comes back.
+		Breaks: lostByRedis(),
 		Roles: []role{{Name: "relay", Summary: "brings messages of the log to the lists",
 			Places: []string{placeTaken, placeShown},
 			Do: func(ctx context.Context, st *opened) error {

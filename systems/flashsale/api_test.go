@@ -141,8 +141,7 @@ func TestAuditChecks(t *testing.T) {
 	}
 }
 
-// FuzzDecodeAudit: whatever decodes encodes to the same audit again, and no
-// judge panics on it.
+// FuzzDecodeAudit: whatever decodes encodes to the same audit again, and no judge panics on it.
 func FuzzDecodeAudit(f *testing.F) {
 	raw, err := os.ReadFile("testdata/sale.json")
 	if err != nil {

@@ -66,8 +66,7 @@ func shortSale() map[string]string {
 		"after a return that the unit need not be for sale yet"}
 }
 
-// crowd is a sale of 20 units to many, on a clock on which a cart lives for
-// 400 ms.
+// crowd is a sale of 20 units to many, on a clock on which a cart lives for 400 ms.
 func crowd() *flashsale.Params {
 	p := flashsale.DefaultParams()
 	p.Items, p.Units = 2, 20

@@ -49,6 +49,7 @@ func TestLineDecidesForThoseWhoLeft(t *testing.T) {
 	for op := range uint64(3) {
 		s.leave(t, op+1)
 	}
+	s.wantQueued(t, "3 purchases are queued")
 	s.run(t, "cashier")
 	eventually(t, func() (string, error) { _, err := s.again(1); return "", err })
 	for op, want := range map[uint64]int64{1: 1, 2: 2} {
@@ -73,6 +74,7 @@ func TestLineIsBounded(t *testing.T) {
 		wantErr(t, "a third in a line of two", err, flashsale.ErrLineFull)
 		wantErr(t, "a third in a line of two", err, sut.ErrRefused)
 	}
+	s.wantQueued(t, "2 purchases are queued")
 	s.run(t, "cashier")
 	eventually(t, func() (string, error) { _, err := s.again(6); return "", err })
 	s.wantStock(t, 6, 3, 0)
@@ -107,6 +109,7 @@ func TestRedeliveredRefusal(t *testing.T) {
 func TestResetForgetsTheLine(t *testing.T) {
 	s := openVariant(t, lineOnly, config(t, smallSale(2)))
 	s.leave(t, 1)
+	s.wantQueued(t, "1 purchases are queued")
 	if err := s.inst.(interface{ Reset(context.Context) error }).Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -18,23 +18,25 @@ import (
 )
 
 const (
-	// shelves is in how many parts the archive is, by users: who reads a user's past reads one.
+	// shelves is in how many parts the archive is, by users: a read of a user's past reads one.
 	shelves = 16
 	// archivedAtOnce bounds the changes of an object.
 	archivedAtOnce = 5000
 )
 
+// selectRows selects changes as a ChangeRow has them.
+const selectRows = `SELECT op AS id, user_id AS user, version, term, forgotten FROM changes`
+
 // shelf is the prefix of the objects with a user's changes.
 func shelf(user uint64) string { return fmt.Sprintf("changes/%02d/", user%shelves) }
 
-// archiver moves old changes to the archive. The object comes first, and then the rows go: whoever
-// dies in between archives them again, and readers see a change once by its version.
+// archiver moves old changes to the archive. It writes the object first, and then deletes the rows.
+// After a crash in between they are archived again, and readers see a change once by its version.
 func archiver() role {
 	return role{Name: "archiver", Summary: "moves old changes to compressed objects",
 		Places: []string{placeArchived},
 		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
-			list, err := stores.Collect[ChangeRow](ctx, st.DB, `SELECT op AS id, user_id AS user, version,
-					term, forgotten FROM changes WHERE at < clock_timestamp() - $1::interval
+			list, err := stores.Collect[ChangeRow](ctx, st.DB, selectRows+` WHERE at < clock_timestamp() - $1::interval
 				ORDER BY at LIMIT $2`, st.Params.ArchiveAfter.D(), archivedAtOnce)
 			for _, group := range byShelf(list) {
 				if err == nil {
@@ -133,9 +135,8 @@ func archived(ctx context.Context, st *opened, prefix string) (list []ChangeRow,
 // past reads a user's newest changes: rows first, and then the archive, to which they may have
 // gone meanwhile.
 func past(ctx context.Context, st *opened, req HistoryRequest) (History, error) {
-	list, err := stores.Collect[ChangeRow](ctx, st.DB, `SELECT op AS id, user_id AS user, version, term,
-			forgotten
-		FROM changes WHERE user_id = $1 ORDER BY version DESC LIMIT $2`, req.User, req.Most)
+	list, err := stores.Collect[ChangeRow](ctx, st.DB, selectRows+`
+		WHERE user_id = $1 ORDER BY version DESC LIMIT $2`, req.User, req.Most)
 	if err == nil && len(list) < req.Most {
 		var old []ChangeRow
 		old, err = archived(ctx, st, shelf(req.User))
@@ -169,8 +170,7 @@ func audit(
 	ctx context.Context, st *opened, look func(context.Context, *opened, uint64) (List, error),
 ) (a Audit, err error) {
 	a.Lists = []ListRow{}
-	list, err := stores.Collect[ChangeRow](ctx, st.DB,
-		`SELECT op AS id, user_id AS user, version, term, forgotten FROM changes`)
+	list, err := stores.Collect[ChangeRow](ctx, st.DB, selectRows)
 	if err == nil {
 		var old []ChangeRow
 		old, err = archived(ctx, st, "")

@@ -52,7 +52,7 @@ func invariants(p Params) []check.Invariant {
 
 // facts reads an audit as tables.
 func facts(a *Audit) check.Facts {
-	a.seen = &seen{users: map[string]*seenUser{}}
+	a.seen = &seen{api: API(), users: map[string]*seenUser{}}
 	if a.Changes == nil {
 		return check.Facts{}
 	}
@@ -68,6 +68,7 @@ func nameOf(user uint64) string { return fmt.Sprintf("user-%d", user) }
 
 // seen is what the history and the audit say of each user.
 type seen struct {
+	api     *api.Table[Recents]
 	users   map[string]*seenUser
 	slowest *time.Duration // how long an operation took, outside faults
 	read    bool
@@ -102,6 +103,7 @@ func (a asked) unanswered() bool { return a.end == history.Never }
 type sighting struct {
 	op         uint64
 	start, end time.Duration
+	version    int64 // of the last change in it, 0 for none
 	list       List
 	page       []Change
 	most       int // changes that were asked for
@@ -128,12 +130,12 @@ func (s *seen) see(rec *history.Record) {
 		a := asked{op: rec.Op.ID, start: rec.Start, end: history.Never,
 			forgotten: rec.Op.Kind == KindForget}
 		var wrong error
-		if a.term, wrong = termOf(rec.Op); wrong != nil {
+		if a.term, wrong = s.termOf(rec.Op); wrong != nil {
 			a.wrong = wrong.Error()
 		}
 		if ok {
 			var reply Kept
-			a.wrong = misread(rec, &reply)
+			a.wrong = cmp.Or(a.wrong, misread(rec, &reply))
 			a.end, a.version = rec.End, reply.Version
 			a.within = time.Duration(reply.Within) * time.Millisecond
 		}
@@ -141,6 +143,7 @@ func (s *seen) see(rec *history.Record) {
 	case KindRecent, KindLogin:
 		if ok {
 			at.wrong = misread(rec, &at.list)
+			at.version = at.list.Version
 			u.looks = append(u.looks, at)
 		}
 	case KindHistory:
@@ -148,7 +151,10 @@ func (s *seen) see(rec *history.Record) {
 			var reply History
 			at.wrong = misread(rec, &reply)
 			at.page = reply.Changes
-			req, err := api.RequestOf[HistoryRequest](API(), rec.Op)
+			if len(at.page) > 0 {
+				at.version = at.page[0].Version
+			}
+			req, err := api.RequestOf[HistoryRequest](s.api, rec.Op)
 			if at.most = req.Most; err != nil || reply.Found != len(reply.Changes) {
 				at.wrong = cmp.Or(at.wrong, fmt.Sprintf("%d changes were found, and %d shown", reply.Found,
 					len(reply.Changes)))
@@ -167,12 +173,12 @@ func misread(rec *history.Record, into any) string {
 }
 
 // termOf is the term of a change.
-func termOf(op history.Op) (string, error) {
+func (s *seen) termOf(op history.Op) (string, error) {
 	if op.Kind == KindSearch {
-		req, err := api.RequestOf[SearchRequest](API(), op)
+		req, err := api.RequestOf[SearchRequest](s.api, op)
 		return req.Term, err
 	}
-	req, err := api.RequestOf[ForgetRequest](API(), op)
+	req, err := api.RequestOf[ForgetRequest](s.api, op)
 	return req.Term, err
 }
 
@@ -354,8 +360,17 @@ const grace = 5 * time.Second
 // freshness looks for changes that should have been shown.
 type freshness struct {
 	judged
-	grace time.Duration
-	looks int
+	grace  time.Duration
+	faults []history.Window // by their start
+	looks  int
+}
+
+// fresh begins to look.
+func (j judged) fresh(p Params) *freshness {
+	faults := slices.SortedFunc(slices.Values(j.Faults()), func(a, b history.Window) int {
+		return cmp.Compare(a.Start, b.Start)
+	})
+	return &freshness{judged: j, grace: grace + p.SessionTimeout.D(), faults: faults}
 }
 
 // due is when a change must be shown. A relay is no faster than its stores.
@@ -370,10 +385,7 @@ func (f *freshness) due(a asked) time.Duration {
 // that began before it was due, or before the one before them was over.
 func (f *freshness) excused(a asked) time.Duration {
 	until := f.due(a)
-	faults := slices.SortedFunc(slices.Values(f.Faults()), func(a, b history.Window) int {
-		return cmp.Compare(a.Start, b.Start)
-	})
-	for _, w := range faults {
+	for _, w := range f.faults {
 		if over := w.Over() + f.grace; w.Start <= until && over >= a.end {
 			until = max(until, over+f.due(a)-a.end)
 		}
@@ -382,9 +394,7 @@ func (f *freshness) excused(a asked) time.Duration {
 }
 
 // look compares versions that were shown of a user with what was due by then.
-func (f *freshness) look(
-	key string, u *seenUser, shown []sighting, version func(sighting) int64,
-) {
+func (f *freshness) look(key string, u *seenUser, shown []sighting) {
 	acked := slices.DeleteFunc(u.sorted(), asked.unanswered)
 	slices.SortFunc(acked, func(a, b asked) int { return cmp.Compare(f.due(a), f.due(b)) })
 	slices.SortFunc(shown, func(a, b sighting) int { return cmp.Compare(a.start, b.start) })
@@ -405,7 +415,7 @@ func (f *freshness) look(
 		}
 		f.looks++
 		f.Checked(1)
-		switch v := version(at); {
+		switch v := at.version; {
 		case v < now.version:
 			f.ViolateAt(at.end, []uint64{now.op, at.op}, "%s was shown version %d from %v on, and %d was "+
 				"acknowledged at %v as visible", key, v, at.start, now.version, now.end)
@@ -420,10 +430,8 @@ func (f *freshness) look(
 // listsFresh looks for changes that a list should have shown.
 func listsFresh(p Params) func(judged) {
 	return func(j judged) {
-		f := freshness{judged: j, grace: grace + p.SessionTimeout.D()}
-		j.seen.each(func(key string, u *seenUser) {
-			f.look(key, u, u.looks, func(at sighting) int64 { return at.list.Version })
-		})
+		f := j.fresh(p)
+		j.seen.each(func(key string, u *seenUser) { f.look(key, u, u.looks) })
 		j.NeedTimely(f.looks > 0, "nobody looked at a list after a change was due in it")
 	}
 }
@@ -431,7 +439,7 @@ func listsFresh(p Params) func(judged) {
 // historiesFollow compares histories that were shown with what is kept.
 func historiesFollow(p Params) func(judged) {
 	return func(j judged) {
-		f := freshness{judged: j, grace: grace + p.SessionTimeout.D()}
+		f := j.fresh(p)
 		pages := 0
 		j.seen.each(func(key string, u *seenUser) {
 			for _, at := range u.pages {
@@ -443,26 +451,18 @@ func historiesFollow(p Params) func(judged) {
 				pages += min(1, len(at.page))
 				j.whole(key, u, at)
 			}
-			f.look(key, u, u.pages, sighting.top)
+			f.look(key, u, u.pages)
 		})
 		j.Need(pages > 0, "no history was shown")
 	}
 }
 
-// top is the version of the newest change of a history, 0 for none.
-func (at sighting) top() int64 {
-	if len(at.page) == 0 {
-		return 0
-	}
-	return at.page[0].Version
-}
-
 // whole looks whether a history has all changes up to its newest, as many as were asked for.
 func (j judged) whole(key string, u *seenUser, at sighting) {
 	ops := []uint64{at.op}
-	i, is := u.at(at.top())
-	if !is && at.top() > 0 {
-		j.Violate(ops, "%s was shown version %d, and no such change is kept", key, at.top())
+	i, is := u.at(at.version)
+	if !is && at.version > 0 {
+		j.Violate(ops, "%s was shown version %d, and no such change is kept", key, at.version)
 		return
 	}
 	if is {
@@ -480,7 +480,7 @@ func (j judged) whole(key string, u *seenUser, at sighting) {
 	}
 	if len(at.page) > len(want) {
 		j.Violate(ops, "%s was shown %d changes up to version %d, and was to be shown %d", key,
-			len(at.page), at.top(), len(want))
+			len(at.page), at.version, len(want))
 	}
 }
 

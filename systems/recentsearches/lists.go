@@ -43,8 +43,8 @@ func readList(text string) (l List, err error) {
 //go:embed put.lua
 var putLua string
 
-// put is the script that puts a list in the place of an older one: whoever comes late with a list,
-// or comes with it twice, changes nothing.
+// put is the script that puts a list in the place of an older one. A list that comes late or twice
+// changes nothing.
 func put() *redis.Script { return redis.NewScript(putLua) }
 
 // show puts a list into Redis.

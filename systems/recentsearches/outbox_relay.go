@@ -17,7 +17,7 @@ const (
 	overdue       = 200 * time.Millisecond
 )
 
-// entry is a row of the outbox.
+// entry is a row of the outbox, or a message in its place.
 type entry struct {
 	ID, User, Version int64
 	Term              string

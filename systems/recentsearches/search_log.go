@@ -156,30 +156,25 @@ type logged struct{ *opened }
 
 // Search appends to the log.
 func (s logged) Search(ctx context.Context, req SearchRequest) (Kept, error) {
-	return s.send(ctx, event{Op: req.ID, User: req.User, Term: req.Term}, nil)
+	return s.send(ctx, ChangeRow{ID: req.ID, User: req.User, Term: req.Term}, nil)
 }
 
 // Forget appends to the log.
 func (s logged) Forget(ctx context.Context, req ForgetRequest) (Kept, error) {
-	return s.send(ctx, event{Op: req.ID, User: req.User, Term: req.Term, Forgotten: true}, nil)
+	return s.send(ctx, ChangeRow{ID: req.ID, User: req.User, Term: req.Term, Forgotten: true},
+		nil)
 }
 
-// event is a change as the log has it.
-type event struct {
-	Op        uint64 `json:"op"`
-	User      uint64 `json:"user"`
-	Term      string `json:"term"`
-	Forgotten bool   `json:"forgotten,omitempty"`
-}
-
-// send appends an event. Tests change its record.
-func (s logged) send(ctx context.Context, e event, change func(*kgo.Record)) (Kept, error) {
-	value, err := json.Marshal(e)
+// send appends a change, whose version is its place then. Tests change its record.
+func (s logged) send(
+	ctx context.Context, c ChangeRow, change func(*kgo.Record),
+) (Kept, error) {
+	value, err := json.Marshal(c)
 	if err != nil {
 		return Kept{}, err
 	}
 	record := &kgo.Record{Topic: topics.Name(s.Config, topicChanges), Value: value,
-		Key: binary.BigEndian.AppendUint64(nil, e.User)}
+		Key: binary.BigEndian.AppendUint64(nil, c.User)}
 	if change != nil {
 		change(record)
 	}
@@ -190,7 +185,7 @@ func (s logged) send(ctx context.Context, e event, change func(*kgo.Record)) (Ke
 	return Kept{record.Offset + 1, s.Params.within()}, nil
 }
 
-// look reads a list in Redis. Who has none has not searched.
+// look reads a list in Redis. A user without one has not searched.
 func (s logged) look(ctx context.Context, _ *opened, user uint64) (List, error) {
 	text, err := s.Redis.Get(ctx, listKey(s.opened, user)).Result()
 	if errors.Is(err, redis.Nil) {
@@ -226,11 +221,12 @@ type batch struct {
 
 // Read takes a change in.
 func (b *batch) Read(_ context.Context, r *kgo.Record) error {
-	var e event
-	if err := json.Unmarshal(r.Value, &e); err != nil {
+	var c ChangeRow
+	if err := json.Unmarshal(r.Value, &c); err != nil {
 		return fmt.Errorf("reading a change: %w", err)
 	}
-	b.read = append(b.read, ChangeRow{e.Op, e.User, r.Offset + 1, e.Term, e.Forgotten})
+	c.Version = r.Offset + 1
+	b.read = append(b.read, c)
 	return nil
 }
 

@@ -65,20 +65,13 @@ func walMessage() variant {
 		},
 	}, plan{then: later,
 		beside: func(ctx context.Context, tx pgx.Tx, c *change) error {
-			message, err := json.Marshal(shown{c.User, c.Version, c.Terms})
+			message, err := json.Marshal(entry{User: int64(c.User), Version: c.Version, Terms: c.Terms})
 			if err == nil {
 				_, err = tx.Exec(ctx, `SELECT pg_logical_emit_message(true, `+walstream.NameOf+`, $1::text)`,
 					string(message))
 			}
 			return err
 		}})
-}
-
-// shown is what a message says.
-type shown struct {
-	User    uint64
-	Version int64
-	Terms   []string
 }
 
 // standby is how long a relay waits for the slot while another one has it.
@@ -135,14 +128,14 @@ type follower struct {
 func (f *follower) take(message pglogrepl.Message) error {
 	switch m := message.(type) {
 	case *pglogrepl.LogicalDecodingMessage:
-		var s shown
+		var e entry
 		if m.Prefix != f.name {
 			return nil
 		}
-		if err := json.Unmarshal(m.Content, &s); err != nil {
+		if err := json.Unmarshal(m.Content, &e); err != nil {
 			return fmt.Errorf("a message of a design: %w", err)
 		}
-		f.open = append(f.open, entry{User: int64(s.User), Version: s.Version, Terms: s.Terms})
+		f.open = append(f.open, e)
 	case *pglogrepl.CommitMessage:
 		f.ready, f.open = append(f.ready, f.open...), nil
 		f.to = max(f.to, m.TransactionEndLSN)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pglogrepl"
@@ -42,8 +43,8 @@ type Stream struct {
 }
 
 // Follow begins to read the slot and the publication of a name, from a position at the earliest, or
-// from where the slot is if that is later. More are further options of pgoutput. Who has followed
-// calls Close.
+// from where the slot is if that is later. More are further options of pgoutput. The
+// caller calls Close.
 func Follow(
 	ctx context.Context, db *stores.Postgres, name string, from pglogrepl.LSN, more ...string,
 ) (*Stream, error) {
@@ -73,12 +74,7 @@ func Lost(err error) bool { return coded(err, "42704", "55000") }
 
 func coded(err error, codes ...string) bool {
 	pg, is := errors.AsType[*pgconn.PgError](err)
-	for _, code := range codes {
-		if is && pg.Code == code {
-			return true
-		}
-	}
-	return false
+	return is && slices.Contains(codes, pg.Code)
 }
 
 // Receive takes in what is sent, until a time or until it is enough.

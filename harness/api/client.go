@@ -238,36 +238,82 @@ func (c *Client) send(
 	ctx context.Context, host *fasthttp.HostClient, timeout time.Duration,
 	method, path string, body any, want int,
 ) ([]byte, error) {
+	got, err := c.exchange(ctx, host, timeout, exchange{method: method, path: path, body: body,
+		wants: func(status int) bool { return status == want }})
+	return got.body, err
+}
+
+// exchange is what is sent, which answers are successes, and what is read of their head.
+type exchange struct {
+	method, path string
+	body         any
+	head         func(show func(name, text string)) // nil sends no headers
+	wants        func(status int) bool
+	reads        []string
+}
+
+// received is an answer, with those headers that were to be read and are there.
+type received struct {
+	status int
+	head   map[string]string
+	body   []byte
+}
+
+func (c *Client) exchange(
+	ctx context.Context, host *fasthttp.HostClient, timeout time.Duration, x exchange,
+) (got received, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("not sent: %w: %w", sut.ErrRefused, err)
+		return got, fmt.Errorf("not sent: %w: %w", sut.ErrRefused, err)
 	}
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
-	req.Header.SetMethod(method)
-	req.SetRequestURI(c.base + path)
-	if c.token != "" {
-		req.Header.Set("Authorization", bearer+c.token)
-	}
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, fmt.Errorf("encoding a request: %w: %w", sut.ErrRefused, err)
-		}
-		req.Header.SetContentType("application/json")
-		req.SetBodyRaw(text)
+	if err := c.fill(req, x); err != nil {
+		return got, err
 	}
 	deadline := time.Now().Add(timeout)
 	if d, set := ctx.Deadline(); set && d.Before(deadline) {
 		deadline = d
 	}
 	if err := host.DoDeadline(req, resp, deadline); err != nil {
-		return nil, sendError(method, path, err)
+		return got, sendError(x.method, x.path, err)
 	}
-	if resp.StatusCode() != want {
-		return nil, c.answerError(resp.StatusCode(), resp.Body())
+	got.status = resp.StatusCode()
+	if !x.wants(got.status) {
+		return got, c.problems.errorOf(got.status, resp.Body())
 	}
-	return bytes.Clone(resp.Body()), nil
+	got.body = bytes.Clone(resp.Body())
+	for _, name := range x.reads {
+		if text := resp.Header.Peek(name); len(text) > 0 {
+			if got.head == nil {
+				got.head = map[string]string{}
+			}
+			got.head[name] = string(text)
+		}
+	}
+	return got, nil
+}
+
+// fill makes a request.
+func (c *Client) fill(req *fasthttp.Request, x exchange) error {
+	req.Header.SetMethod(x.method)
+	req.SetRequestURI(c.base + x.path)
+	if c.token != "" {
+		req.Header.Set("Authorization", bearer+c.token)
+	}
+	if x.head != nil {
+		x.head(req.Header.Set)
+	}
+	if x.body == nil {
+		return nil
+	}
+	text, err := json.Marshal(x.body)
+	if err != nil {
+		return fmt.Errorf("encoding a request: %w: %w", sut.ErrRefused, err)
+	}
+	req.Header.SetContentType("application/json")
+	req.SetBodyRaw(text)
+	return nil
 }
 
 // sendError tells requests that never left from those whose answer is lost.
@@ -279,14 +325,14 @@ func sendError(method, path string, err error) error {
 	return fmt.Errorf("%s %s has no answer: %w", method, path, err)
 }
 
-// answerError returns the error behind an answer. Only a documented code with
+// errorOf returns the error behind an answer. Only a documented code with
 // its documented status is believed to have had no effect.
-func (c *Client) answerError(status int, body []byte) error {
+func (p Problems) errorOf(status int, body []byte) error {
 	var f failure
 	if err := json.Unmarshal(body, &f); err == nil {
-		for _, p := range c.problems {
-			if p.code() == f.Code && p.Status == status {
-				return remoteError{p.Is, plain.Line(f.Error)}
+		for _, known := range p {
+			if known.code() == f.Code && known.Status == status {
+				return remoteError{known.Is, plain.Line(f.Error)}
 			}
 		}
 	}

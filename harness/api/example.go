@@ -42,6 +42,10 @@ func (t *Table[S]) Examples() (list []Example) {
 		e := Example{ID: k.about.ID, Kind: k.Name, Method: k.method,
 			Target: k.request.target(k.path, req), Status: k.about.Status, Refuses: t.refusals(k.about)}
 		for _, f := range k.reply.fields {
+			if f.in != inBody {
+				f.of(reply).SetZero() // an answer whose body is all there is
+				continue
+			}
 			if f.optional {
 				e.Optional = append(e.Optional, f.name)
 			}
@@ -61,7 +65,7 @@ func (t *Table[S]) Examples() (list []Example) {
 			e.Body = mustJSON(req)
 		}
 		if !k.reply.empty() {
-			e.Answer = mustJSON(reply)
+			e.Answer = mustJSON(k.reply.onWire(reply))
 		}
 		list = append(list, e)
 		for _, o := range k.others {
@@ -85,6 +89,14 @@ func (t *Table[S]) BeginExample(params any) (string, error) {
 		return "", err
 	}
 	return mustJSON(reflect.ValueOf(begin)), nil
+}
+
+// onWire is the body of an answer.
+func (s *shape) onWire(reply reflect.Value) reflect.Value {
+	if s.apart {
+		return reflect.ValueOf(s.inParts(reply).body)
+	}
+	return reply
 }
 
 func mustJSON(v reflect.Value) string {

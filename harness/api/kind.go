@@ -46,6 +46,9 @@ type Nothing struct{}
 //   - json is the name in a body, as always; a field without omitempty must be there.
 //   - path and query name the wildcard of the route or the parameter that holds the field
 //     instead of the body, where its json is "-". A default tag makes a parameter optional.
+//   - header names the header of HTTP that holds the field instead of the body, in a request
+//     that of a parameter; empty ones are left out. On a field of a reply, a truth value, status
+//     is that of an answer without a body, of which it is true, such as status:"304".
 //   - op says where a history keeps it: id, key, client or arg of an operation, key or value
 //     of a reply; sign, a truth value, is the sign of a positive arg: false is negative. A
 //     number in a key or client has a prefix there: op:"key,video-" makes "video-7" of 7. The

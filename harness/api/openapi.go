@@ -146,9 +146,35 @@ func (t *Table[S]) describe(about About, request, reply *shape, d *description) 
 		ErrUnknownEffect})
 	success := object{member("description", about.Reply)}
 	if !reply.empty() && about.Status != http.StatusNoContent {
+		if heads := headers(reply); len(heads) > 0 {
+			success = append(success, member("headers", heads))
+		}
 		success = append(success, member("content", jsonContent(d.of(reply.typ, true))))
 	}
-	return append(out, member("responses", t.answers(about.Status, success, problems)))
+	answers := t.answers(about.Status, success, problems)
+	for _, f := range reply.fields {
+		if f.in == inStatus {
+			answers = slices.Insert(answers, 1, member(fmt.Sprint(f.status),
+				object{member("description", f.doc), member("headers", headers(reply))}))
+		}
+	}
+	return append(out, member("responses", answers))
+}
+
+// headers are the fields of a reply that are in its head.
+func headers(s *shape) (out object) {
+	for _, f := range s.fields {
+		if f.in != inHeader {
+			continue
+		}
+		scalar, err := schema.Scalar(f.typ, f.bounds)
+		if err != nil {
+			panic(err)
+		}
+		out = append(out, member(f.header, object{member("description", f.doc),
+			member("schema", plainMaps(scalar))}))
+	}
+	return out
 }
 
 // closed is the problem of a request without the token, if there is one.
@@ -178,7 +204,7 @@ func parameters(s *shape) (list []object) {
 			continue
 		}
 		p := object{member("name", f.name), member("in", map[place]string{inPath: "path",
-			inQuery: "query"}[f.in])}
+			inQuery: "query", inHeader: "header"}[f.in])}
 		if f.in == inPath || !f.optional {
 			p = append(p, member("required", true))
 		}

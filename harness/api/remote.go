@@ -43,23 +43,39 @@ func (r *remote[S]) Do(ctx context.Context, op history.Op) (history.Reply, error
 	if k.request.wire != nil {
 		body = req.Addr().Interface()
 	}
-	text, err := r.Operate(ctx, k.method, k.request.target(k.path, req), body, k.about.Status)
+	x := exchange{method: k.method, path: k.request.target(k.path, req), body: body,
+		wants: k.success, reads: k.reply.headers}
+	if k.request.apart {
+		x.head = func(show func(name, text string)) { k.request.eachHeader(req, show) }
+	}
+	got, err := r.exchange(ctx, r.users, r.timeout, x)
 	if err != nil || k.reply.empty() {
 		return history.Reply{}, err
 	}
-	reply, err := k.believe(text, req)
+	reply, err := k.believe(got, req)
 	if err != nil {
 		return history.Reply{}, fmt.Errorf("%w: the reply: %w", ErrUnknownEffect, err)
 	}
 	return k.reply.recordReply(reply)
 }
 
+// success says whether a status is one of a success.
+func (k *Kind[S]) success(status int) bool {
+	return status == k.about.Status || k.reply.bodiless(status)
+}
+
 // believe reads a reply, and returns an error unless it is one to the request. A number that
 // is out of its bounds is believed: what that means is for the judges to say.
-func (k *Kind[S]) believe(text []byte, req reflect.Value) (reply reflect.Value, err error) {
+func (k *Kind[S]) believe(got received, req reflect.Value) (reply reflect.Value, err error) {
 	p := reflect.New(k.reply.typ)
 	reply = p.Elem()
-	if err := k.reply.read(bytes.NewReader(text), reply, false); err != nil {
+	if !k.reply.bodiless(got.status) {
+		err = k.reply.read(bytes.NewReader(got.body), reply, false)
+	}
+	if err == nil && k.reply.apart {
+		err = k.reply.readHead(reply, got.status, got.head)
+	}
+	if err != nil {
 		return reply, err
 	}
 	for _, f := range k.reply.fields {

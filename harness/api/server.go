@@ -147,10 +147,10 @@ func (r route) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // operation does what all operations have in common: it reads one from the
 // request's body, performs it, answers and counts. The kind is one of the spec's;
-// result makes a status and a body, which nil leaves out, of a reply.
+// result makes an answer of a reply.
 func (s *server) operation(
 	w http.ResponseWriter, r *http.Request, kind string,
-	read func(body io.Reader) (history.Op, error), result func(history.Reply) (status int, body any),
+	read func(body io.Reader) (history.Op, error), result func(history.Reply) (answer, error),
 ) {
 	began := s.metrics.begin()
 	op, err := read(http.MaxBytesReader(w, r.Body, s.maxBody))
@@ -158,18 +158,22 @@ func (s *server) operation(
 	if err == nil {
 		reply, err = s.perform(r.Context(), op)
 	}
+	var out answer
+	if err == nil {
+		out, err = result(reply)
+	}
 	if err != nil {
 		s.metrics.end(kind, s.problems.of(err).code(), began)
 		s.fail(w, err)
 		return
 	}
 	s.metrics.end(kind, resultOK, began)
-	status, body := result(reply)
-	if body == nil {
-		w.WriteHeader(status)
+	maps.Copy(w.Header(), out.header)
+	if out.body == nil {
+		w.WriteHeader(out.status)
 		return
 	}
-	write(w, status, body)
+	write(w, out.status, out.body)
 }
 
 func (s *server) perform(ctx context.Context, op history.Op) (history.Reply, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -29,8 +30,9 @@ type shape struct {
 	// kept has the fields that a history keeps as JSON; nil if there are none.
 	kept reflect.Type
 	// signed says that a field is the sign of the argument, encodes that the type encodes what
-	// a history keeps itself.
-	signed, encodes bool
+	// a history keeps itself, apart that a field is in the head of an answer.
+	signed, encodes, apart bool
+	headers                []string // that hold fields
 }
 
 // field is one field of a shape.
@@ -40,6 +42,9 @@ type field struct {
 	// name is the one on the wire, in is where that is.
 	name string
 	in   place
+	// header is the one of HTTP that holds it, status that of an answer of which it is true.
+	header string
+	status int
 	// optional may be left out; absent is what a parameter is then.
 	optional bool
 	absent   string
@@ -71,6 +76,8 @@ const (
 	inBody place = iota
 	inPath
 	inQuery
+	inHeader
+	inStatus
 )
 
 // shapeOf reads the tags of a request.
@@ -103,6 +110,10 @@ func newShape(t reflect.Type) *shape {
 		if read, has := fieldOf(f); has {
 			s.fields = append(s.fields, read)
 			s.signed = s.signed || read.role == "sign"
+			s.apart = s.apart || read.in == inHeader || read.in == inStatus
+			if read.in == inHeader {
+				s.headers = append(s.headers, read.header)
+			}
 		}
 	}
 	s.wire = s.pointers(func(f field) bool { return f.in == inBody })
@@ -134,6 +145,19 @@ func fieldOf(f reflect.StructField) (out field, has bool) {
 				panic(fmt.Sprintf("api: %s is a parameter: its json must be \"-\"", f.Name))
 			}
 			out.name, out.in = param, in
+		}
+	}
+	if text, has := f.Tag.Lookup("status"); has {
+		out.in, out.optional = inStatus, true
+		out.status, _ = strconv.Atoi(text)
+		if f.Type.Kind() != reflect.Bool || out.status == 0 {
+			panic(fmt.Sprintf("api: %s says whether the status is %q", f.Name, text))
+		}
+	}
+	if out.header = f.Tag.Get("header"); out.header != "" {
+		out.in, out.optional = inHeader, true
+		if name == "-" { // in a request, which names it so everywhere
+			out.name = out.header
 		}
 	}
 	return out, out.name != "-"
@@ -229,18 +253,22 @@ func (s *shape) fill(v, from reflect.Value, of func(field) bool) error {
 	return errors.Join(errs...)
 }
 
-// readParameters fills v from the wildcards and the query of a request.
-func (s *shape) readParameters(v reflect.Value, path func(string) string, query url.Values) error {
+// readParameters fills v from the wildcards, the query and the head of a request.
+func (s *shape) readParameters(
+	v reflect.Value, path func(string) string, query url.Values, header func(string) string,
+) error {
 	var errs []error
 	for _, f := range s.fields {
 		text := ""
 		switch f.in {
-		case inBody:
+		case inBody, inStatus:
 			continue
 		case inPath:
 			text = path(f.name)
 		case inQuery:
 			text = query.Get(f.name)
+		case inHeader:
+			text = header(f.header)
 		}
 		if text == "" && f.optional {
 			text = f.absent
@@ -307,13 +335,45 @@ func (s *shape) target(path string, v reflect.Value) string {
 			if !f.optional || text != f.absent && !v.FieldByIndex(f.index).IsZero() {
 				query.Set(f.name, text)
 			}
-		case inBody:
+		case inBody, inHeader, inStatus:
 		}
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
 	return path
+}
+
+// eachHeader shows the headers that hold fields of v, but for those that would be empty.
+func (s *shape) eachHeader(v reflect.Value, show func(name, text string)) {
+	for i := range s.fields {
+		if f := &s.fields[i]; f.in == inHeader && !f.of(v).IsZero() {
+			show(f.header, textOf(f.of(v)))
+		}
+	}
+}
+
+// readHead fills v from the status and the headers of an answer.
+func (s *shape) readHead(v reflect.Value, status int, headers map[string]string) error {
+	for i := range s.fields {
+		f := &s.fields[i]
+		switch text := headers[f.header]; {
+		case f.in == inStatus:
+			f.of(v).SetBool(status == f.status)
+		case f.in == inHeader && text != "":
+			if err := parse(f.of(v), text); err != nil {
+				return fmt.Errorf("%s: %w", f.header, err)
+			}
+		}
+	}
+	return nil
+}
+
+// bodiless says whether an answer with a status has no body, as a field of it says.
+func (s *shape) bodiless(status int) bool {
+	return slices.ContainsFunc(s.fields, func(f field) bool {
+		return f.in == inStatus && f.status == status
+	})
 }
 
 // record writes a request into an operation.
@@ -475,14 +535,24 @@ func (s *shape) recordReply(v reflect.Value) (reply history.Reply, err error) {
 	return reply, err
 }
 
-// restoreReply makes the body of an answer to a request of what recordReply makes, nil if it has
-// none.
-func (s *shape) restoreReply(reply history.Reply, req reflect.Value) any {
+// answer is a reply as HTTP has it; a nil body is none, and a status of 0 the usual one.
+type answer struct {
+	status int
+	header http.Header
+	body   any
+}
+
+// restoreReply makes the answer to a request of what recordReply makes.
+func (s *shape) restoreReply(reply history.Reply, req reflect.Value) (out answer, err error) {
 	switch {
 	case s.empty():
-		return nil
+		return out, nil
+	case s.apart:
+		v := reflect.New(s.typ)
+		err := json.Unmarshal(reply.Body, v.Interface())
+		return s.inParts(v.Elem()), err
 	case s.whole():
-		return json.RawMessage(reply.Body)
+		return answer{body: json.RawMessage(reply.Body)}, nil
 	}
 	v := reflect.New(s.typ).Elem()
 	for i := range s.fields {
@@ -497,5 +567,32 @@ func (s *shape) restoreReply(reply history.Reply, req reflect.Value) any {
 			f.of(v).Set(req.FieldByIndex(f.echo))
 		}
 	}
-	return v.Interface()
+	return answer{body: v.Interface()}, nil
+}
+
+// inParts is the head of an answer, and a body of the rest.
+func (s *shape) inParts(v reflect.Value) (out answer) {
+	body, next := reflect.New(s.wire).Elem(), 0
+	for i := range s.fields {
+		switch f := &s.fields[i]; f.in {
+		case inStatus:
+			if f.of(v).Bool() {
+				out.status = f.status
+			}
+		case inBody:
+			body.Field(next).Set(f.of(v).Addr())
+			next++
+		case inHeader, inPath, inQuery:
+		}
+	}
+	s.eachHeader(v, func(name, text string) {
+		if out.header == nil {
+			out.header = http.Header{}
+		}
+		out.header.Set(name, text)
+	})
+	if out.status == 0 {
+		out.body = body.Interface()
+	}
+	return out
 }

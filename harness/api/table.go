@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,11 +200,13 @@ func (k *Kind[S]) serve(
 			}
 			req = reflect.ValueOf(as(asked)).Elem()
 			return k.opOf(req)
-		}, func(reply history.Reply) (int, any) {
+		}, func(reply history.Reply) (answer, error) {
 			if status == http.StatusNoContent {
-				return status, nil
+				return answer{status: status}, nil
 			}
-			return status, k.reply.restoreReply(reply, req)
+			out, err := k.reply.restoreReply(reply, req)
+			out.status = cmp.Or(out.status, status)
+			return out, err
 		})
 	}
 }
@@ -216,7 +219,7 @@ func (s *shape) ask(r *http.Request, body io.Reader) (any, error) {
 		err = s.read(body, req.Elem(), true)
 	}
 	if err == nil {
-		err = s.readParameters(req.Elem(), r.PathValue, r.URL.Query())
+		err = s.readParameters(req.Elem(), r.PathValue, r.URL.Query(), r.Header.Get)
 	}
 	if err == nil {
 		err = s.sound(req.Interface())

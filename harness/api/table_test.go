@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,6 +23,7 @@ type Library interface {
 	Find(context.Context, Search) ([]Book, error)
 	Return(context.Context, Returned) (api.Nothing, error)
 	Close(context.Context, struct{}) (Closed, error)
+	Peek(context.Context, Glance) (Page, error)
 }
 
 type (
@@ -55,6 +57,17 @@ type (
 		Lent    []Book  `json:"lent"`
 		Overdue float64 `json:"overdue" min:"0" max:"1"`
 	}
+	Glance struct {
+		Book string `json:"-" path:"book" op:"key" min:"1" max:"20"`
+		Page int    `json:"-" query:"page" default:"0" min:"0" max:"5000"`
+		Have string `json:"-" header:"If-None-Match" max:"20"`
+	}
+	Page struct {
+		Text  string `json:"text"`
+		ETag  string `json:"etag,omitempty" header:"ETag" doc:"what the page is like"`
+		Age   int    `json:"age,omitempty" header:"Age"`
+		Known bool   `json:"known,omitempty" status:"304" doc:"It is as it was."`
+	}
 	Start struct {
 		Shelves int `json:"shelves" min:"1" max:"9"`
 	}
@@ -86,6 +99,7 @@ func library() *api.Table[Library] {
 			api.Op("find", "GET /v1/shelves/{shelf}", Library.Find, api.About{Summary: "Find."}),
 			api.Op("return", "PUT /v1/loans/{loan}", Library.Return, api.About{Summary: "Return."}),
 			api.Op("close", "POST /v1/close", Library.Close, api.About{Summary: "Close."}),
+			api.Op("peek", "GET /v1/books/{book}", Library.Peek, api.About{Summary: "Peek."}),
 		},
 		Problems: []api.Problem{{Status: http.StatusConflict, Is: errLent}},
 		MaxBody:  4096, Reset: Start{}, ResetMeans: "Empty the shelves.",
@@ -291,4 +305,75 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%s %s %s: %d %s", method, path, body, w.Code, w.Body)
 		}
 	})
+}
+
+// onePage is a library of one book, of one page.
+type onePage struct{ Library }
+
+func (onePage) Peek(_ context.Context, req Glance) (Page, error) {
+	switch {
+	case req.Book != "red":
+		return Page{}, errLent
+	case req.Have == `"1"`:
+		return Page{ETag: `"1"`, Age: 7, Known: true}, nil
+	}
+	return Page{Text: fmt.Sprintf("page %d", req.Page), ETag: `"1"`}, nil
+}
+
+// TestHeads: fields in headers and in the status go over HTTP, and not in a body, and a history has
+// them.
+func TestHeads(t *testing.T) {
+	table := library()
+	handler, err := table.HandlerOf(onePage{}, sut.Config{Params: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := apitest.Serve(handler, http.MethodGet, "/v1/books/red?page=3", "")
+	if got := w.Body.String(); got != `{"text":"page 3"}`+"\n" || w.Header().Get("ETag") != `"1"` {
+		t.Errorf("%s, %v", got, w.Header())
+	}
+	req := httptest.NewRequest(http.MethodGet, "/v1/books/red", nil)
+	req.Header.Set("If-None-Match", `"1"`)
+	w = apitest.ServeRequest(handler, req)
+	if w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("Age") != "7" {
+		t.Errorf("%d %s, %v", w.Code, w.Body, w.Header())
+	}
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	target, err := table.Target(server.URL, sut.Config{Params: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peek := api.Via[Glance, Page](table, "peek", handler)
+	for asked, want := range map[Glance]Page{
+		{Book: "red", Page: 2}:      {Text: "page 2", ETag: `"1"`},
+		{Book: "red", Have: `"0"`}:  {Text: "page 0", ETag: `"1"`},
+		{Book: "red", Have: `"1"`}:  {ETag: `"1"`, Age: 7, Known: true},
+		{Book: "blue", Have: `"1"`}: {},
+	} {
+		got, err := peek(t.Context(), asked)
+		if got != want || errors.Is(err, errLent) != (asked.Book == "blue") {
+			t.Errorf("%+v: %+v, %v; want %+v", asked, got, err, want)
+		}
+		op := table.Op("peek", asked)
+		if back, err := api.RequestOf[Glance](table, op); back != asked || err != nil {
+			t.Errorf("%+v comes back as %+v, %v", asked, back, err)
+		}
+		reply, err := target.Do(t.Context(), op)
+		if err != nil {
+			reply.Body = []byte("{}")
+		}
+		if err := json.Unmarshal(reply.Body, &got); got != want || err != nil {
+			t.Errorf("%+v over a socket: %+v, %v; want %+v", asked, got, err, want)
+		}
+	}
+	if err := target.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{"in: header\n", "name: If-None-Match", "\"304\":", "ETag:",
+		"description: It is as it was."} {
+		if !strings.Contains(string(table.OpenAPI()), text) {
+			t.Errorf("the description does not have %q", text)
+		}
+	}
 }

@@ -212,8 +212,8 @@ func (b *Builder) fields(
 			continue
 		}
 		name, optional := jsonField(f)
-		if name == "" {
-			continue
+		if name == "" || f.Tag.Get("header") != "" || f.Tag.Get("status") != "" {
+			continue // it is not in a body: see package api
 		}
 		property, err := b.of(v.Field(i), depth+1)
 		if err != nil {

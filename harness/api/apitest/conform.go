@@ -370,6 +370,9 @@ func (a *described) badTargets(e api.Example) (list []string) {
 	template := a.path(e.ID)
 	path, query, _ := strings.Cut(e.Target, "?")
 	for _, p := range a.Paths[template][strings.ToLower(e.Method)].Parameters {
+		if p.In == "header" {
+			continue
+		}
 		value := "none"
 		if p.Schema.Type == "string" {
 			if p.Schema.MaxLength == 0 {

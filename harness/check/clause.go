@@ -284,16 +284,16 @@ func (r *Run) Promise(name string) (slack time.Duration, granted bool) {
 	return slack, slack <= most
 }
 
-// Slowest is the longest that an operation took outside faults, known after the reading. No
-// design does within a time what its store does not: where clients wait for a lock or for the
-// CPU, so do roles. Hence families add it to every slack.
-func (r *Run) Slowest() *time.Duration {
+// Slowest is the longest that an operation of some kinds, or of any, took outside faults, known
+// after the reading. No design does within a time what its store does not: where clients wait for
+// a lock or for the CPU, so do roles. Hence families add it to every slack.
+func (r *Run) Slowest(kinds ...string) *time.Duration {
 	slowest, faults := new(time.Duration), r.Faults()
 	r.See(func(rec *history.Record) {
 		if rec.End != history.Never && !Disturbed(faults, 0, rec.Start, rec.End) {
 			*slowest = max(*slowest, rec.End-rec.Start)
 		}
-	})
+	}, kinds...)
 	return slowest
 }
 

@@ -1,15 +1,10 @@
 package recentsearches
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -66,7 +61,7 @@ func byShelf(list []ChangeRow) map[string][]ChangeRow {
 // archive writes an object, and deletes its rows. The object's name is a hash of what is in it, so
 // that it takes the place of no other one.
 func archive(ctx context.Context, st *opened, list []ChangeRow) error {
-	body, err := packed(list)
+	body, err := objects.Pack(list)
 	if err != nil {
 		return err
 	}
@@ -84,52 +79,9 @@ func archive(ctx context.Context, st *opened, list []ChangeRow) error {
 	return err
 }
 
-// packed compresses changes, as lines of JSON.
-func packed(list []ChangeRow) ([]byte, error) {
-	var body bytes.Buffer
-	out := gzip.NewWriter(&body)
-	lines := json.NewEncoder(out)
-	var err error
-	for _, c := range list {
-		err = errors.Join(err, lines.Encode(c))
-	}
-	err = errors.Join(err, out.Close())
-	return body.Bytes(), err
-}
-
-// unpacked reads what packed made.
-func unpacked(body []byte) (list []ChangeRow, err error) {
-	in, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("reading an object: %w", err)
-	}
-	for lines := json.NewDecoder(in); ; {
-		var c ChangeRow
-		if err := lines.Decode(&c); errors.Is(err, io.EOF) {
-			return list, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("reading an object: %w", err)
-		}
-		list = append(list, c)
-	}
-}
-
 // archived reads the changes of some shelves that are in the archive.
-func archived(ctx context.Context, st *opened, prefix string) (list []ChangeRow, err error) {
-	store := objects.In(st.DB)
-	names, err := store.List(ctx, prefix)
-	for _, name := range names {
-		var body []byte
-		if err == nil {
-			body, err = store.Get(ctx, name)
-		}
-		if err == nil {
-			var some []ChangeRow
-			some, err = unpacked(body)
-			list = append(list, some...)
-		}
-	}
-	return list, err
+func archived(ctx context.Context, st *opened, prefix string) ([]ChangeRow, error) {
+	return objects.All[ChangeRow](ctx, objects.In(st.DB), prefix)
 }
 
 // past reads a user's newest changes: rows first, and then the archive, to which they may have

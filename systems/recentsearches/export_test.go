@@ -12,6 +12,7 @@ import (
 
 	"stampede/harness/stores"
 	"stampede/harness/sut"
+	"stampede/systems/internal/objects"
 )
 
 // Mutants are designs with a planted error each.
@@ -112,9 +113,9 @@ func Decoders(raw []byte) error {
 			return errors.New("a list changed")
 		}
 	}
-	if list, err := unpacked(raw); err == nil {
-		body, err := packed(list)
-		again, wrong := unpacked(body)
+	if list, err := objects.Unpack[ChangeRow](raw); err == nil {
+		body, err := objects.Pack(list)
+		again, wrong := objects.Unpack[ChangeRow](body)
 		if err != nil || wrong != nil || !slices.Equal(again, list) {
 			return errors.New("an object changed")
 		}
@@ -124,7 +125,7 @@ func Decoders(raw []byte) error {
 
 // Object is one of the archive.
 func Object() []byte {
-	body, err := packed([]ChangeRow{{1, 2, 3, "tea", true}, {4, 5, 6, "two", false}})
+	body, err := objects.Pack([]ChangeRow{{1, 2, 3, "tea", true}, {4, 5, 6, "two", false}})
 	if err != nil {
 		panic(err)
 	}

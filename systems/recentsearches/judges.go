@@ -87,27 +87,19 @@ type seenUser struct {
 
 // asked is a change as its client knows it.
 type asked struct {
-	op         uint64
-	start, end time.Duration // end is history.Never if it was not acknowledged
-	version    int64
-	within     time.Duration
-	term       string
-	forgotten  bool
-	wrong      string
+	check.VersionChange
+	term      string
+	forgotten bool
+	wrong     string
 }
 
-// unanswered says that a change was not acknowledged.
-func (a asked) unanswered() bool { return a.end == history.Never }
-
-// sighting is something that was shown.
+// sighting is something that was shown, of the version of the last change in it.
 type sighting struct {
-	op         uint64
-	start, end time.Duration
-	version    int64 // of the last change in it, 0 for none
-	list       List
-	page       []Change
-	most       int // changes that were asked for
-	wrong      string
+	check.VersionSight
+	list  List
+	page  []Change
+	most  int // changes that were asked for
+	wrong string
 }
 
 // user is what is known of one.
@@ -124,11 +116,11 @@ func (s *seen) see(rec *history.Record) {
 		return
 	}
 	u, ok := s.user(rec.Op.Key), rec.Outcome == history.OK
-	at := sighting{op: rec.Op.ID, start: rec.Start, end: rec.End}
+	at := sighting{VersionSight: check.VersionSight{Op: rec.Op.ID, Start: rec.Start, End: rec.End}}
 	switch rec.Op.Kind {
 	case KindSearch, KindForget:
-		a := asked{op: rec.Op.ID, start: rec.Start, end: history.Never,
-			forgotten: rec.Op.Kind == KindForget}
+		a := asked{forgotten: rec.Op.Kind == KindForget,
+			VersionChange: check.VersionChange{Op: rec.Op.ID, Start: rec.Start, End: history.Never}}
 		var wrong error
 		if a.term, wrong = s.termOf(rec.Op); wrong != nil {
 			a.wrong = wrong.Error()
@@ -136,14 +128,14 @@ func (s *seen) see(rec *history.Record) {
 		if ok {
 			var reply Kept
 			a.wrong = cmp.Or(a.wrong, misread(rec, &reply))
-			a.end, a.version = rec.End, reply.Version
-			a.within = time.Duration(reply.Within) * time.Millisecond
+			a.End, a.Version = rec.End, reply.Version
+			a.Within = time.Duration(reply.Within) * time.Millisecond
 		}
-		u.changes[a.op] = a
+		u.changes[a.Op] = a
 	case KindRecent, KindLogin:
 		if ok {
 			at.wrong = misread(rec, &at.list)
-			at.version = at.list.Version
+			at.Version = at.list.Version
 			u.looks = append(u.looks, at)
 		}
 	case KindHistory:
@@ -152,7 +144,7 @@ func (s *seen) see(rec *history.Record) {
 			at.wrong = misread(rec, &reply)
 			at.page = reply.Changes
 			if len(at.page) > 0 {
-				at.version = at.page[0].Version
+				at.Version = at.page[0].Version
 			}
 			req, err := api.RequestOf[HistoryRequest](s.api, rec.Op)
 			if at.most = req.Most; err != nil || reply.Found != len(reply.Changes) {
@@ -243,7 +235,7 @@ func (s *seen) each(see func(key string, u *seenUser)) {
 // sorted are the changes that were asked for.
 func (u *seenUser) sorted() []asked {
 	return slices.SortedFunc(maps.Values(u.changes), func(a, b asked) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.op, b.op))
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Op, b.Op))
 	})
 }
 
@@ -252,7 +244,7 @@ func asAsked(j judged) {
 	j.seen.each(func(key string, u *seenUser) {
 		for _, a := range u.sorted() {
 			if a.wrong != "" {
-				j.Violate([]uint64{a.op}, "%s: %s", key, a.wrong)
+				j.Violate([]uint64{a.Op}, "%s: %s", key, a.wrong)
 			}
 		}
 		for _, c := range u.kept {
@@ -278,36 +270,28 @@ func told(term string, forgotten bool) string {
 func inOrder(j judged) {
 	pairs := 0
 	j.seen.each(func(key string, u *seenUser) {
-		began := u.sorted()
-		ended := slices.DeleteFunc(slices.Clone(began), asked.unanswered)
 		versions := map[uint64]int64{}
 		for _, c := range u.kept {
 			versions[c.ID] = c.Version
 		}
-		slices.SortFunc(ended, func(a, b asked) int { return cmp.Compare(a.end, b.end) })
-		var high asked
-		for _, a := range began {
-			for len(ended) > 0 && ended[0].end < a.start {
-				if ended[0].version > high.version {
-					high = ended[0]
-				}
-				ended = ended[1:]
-			}
-			if a.unanswered() {
-				a.version = versions[a.op] // it may have been kept
-			}
-			if a.version == 0 || high.version == 0 {
-				continue
-			}
-			pairs++
-			j.Checked(1)
-			if a.version <= high.version {
-				j.Violate([]uint64{high.op, a.op}, "%s: a change of %v has version %d, and one that was "+
-					"acknowledged at %v has %d", key, a.start, a.version, high.end, high.version)
+		changes := u.versions()
+		for i, c := range changes {
+			if c.Unanswered() {
+				changes[i].Version = versions[c.Op] // it may have been kept
 			}
 		}
+		pairs += j.VersionsInOrder(key, changes)
 	})
 	j.Need(pairs > 0, "no user made a change after another one")
+}
+
+// versions are the changes that were asked for.
+func (u *seenUser) versions() []check.VersionChange {
+	list := make([]check.VersionChange, 0, len(u.changes))
+	for _, a := range u.changes {
+		list = append(list, a.VersionChange)
+	}
+	return list
 }
 
 // listsFollow compares lists that were shown with what follows from the changes.
@@ -317,16 +301,16 @@ func listsFollow(j judged) {
 		for _, at := range u.looks {
 			j.Checked(1)
 			if at.wrong != "" {
-				j.Violate([]uint64{at.op}, "%s: %s", key, at.wrong)
+				j.Violate([]uint64{at.Op}, "%s: %s", key, at.wrong)
 				continue
 			}
-			j.follows(key, u, []uint64{at.op}, at.list)
+			j.follows(key, u, []uint64{at.Op}, at.list)
 			if i, is := u.at(at.list.Version); is {
 				looks++
 				forgot = forgot || u.kept[i].Forgotten
-				if a, known := u.changes[u.kept[i].ID]; known && a.start > at.end {
-					j.Violate([]uint64{a.op, at.op}, "%s was shown version %d at %v, before that was asked "+
-						"for at %v", key, at.list.Version, at.end, a.start)
+				if a, known := u.changes[u.kept[i].ID]; known && a.Start > at.End {
+					j.Violate([]uint64{a.Op, at.Op}, "%s was shown version %d at %v, before that was asked "+
+						"for at %v", key, at.list.Version, at.End, a.Start)
 				}
 			}
 		}
@@ -357,82 +341,27 @@ func (j judged) follows(key string, u *seenUser, ops []uint64, l List) {
 // which readers of a log notice that one of them is gone.
 const grace = 5 * time.Second
 
-// freshness looks for changes that should have been shown.
-type freshness struct {
-	judged
-	grace  time.Duration
-	faults []history.Window // by their start
-	looks  int
+// fresh begins to look for changes that should have been shown.
+func (j judged) fresh(p Params) *check.Freshness {
+	return &check.Freshness{Collector: j.Collector, Grace: grace + p.SessionTimeout.D(),
+		Slack: *j.seen.slowest}
 }
 
-// fresh begins to look.
-func (j judged) fresh(p Params) *freshness {
-	faults := slices.SortedFunc(slices.Values(j.Faults()), func(a, b history.Window) int {
-		return cmp.Compare(a.Start, b.Start)
-	})
-	return &freshness{judged: j, grace: grace + p.SessionTimeout.D(), faults: faults}
-}
-
-// due is when a change must be shown. A relay is no faster than its stores.
-func (f *freshness) due(a asked) time.Duration {
-	if a.within == 0 {
-		return a.end
+// sights are the versions that were shown.
+func sights(list []sighting) []check.VersionSight {
+	out := make([]check.VersionSight, len(list))
+	for i, at := range list {
+		out[i] = at.VersionSight
 	}
-	return a.end + a.within + *f.seen.slowest
-}
-
-// excused is until when a change that is promised for later need not be shown, because of faults
-// that began before it was due, or before the one before them was over.
-func (f *freshness) excused(a asked) time.Duration {
-	until := f.due(a)
-	for _, w := range f.faults {
-		if over := w.Over() + f.grace; w.Start <= until && over >= a.end {
-			until = max(until, over+f.due(a)-a.end)
-		}
-	}
-	return until
-}
-
-// look compares versions that were shown of a user with what was due by then.
-func (f *freshness) look(key string, u *seenUser, shown []sighting) {
-	acked := slices.DeleteFunc(u.sorted(), asked.unanswered)
-	slices.SortFunc(acked, func(a, b asked) int { return cmp.Compare(f.due(a), f.due(b)) })
-	slices.SortFunc(shown, func(a, b sighting) int { return cmp.Compare(a.start, b.start) })
-	var now, later asked // the highest of those promised for at once, and for later
-	for _, at := range shown {
-		for len(acked) > 0 && f.due(acked[0]) < at.start {
-			into := &later
-			if acked[0].within == 0 {
-				into = &now
-			}
-			if acked[0].version > into.version {
-				*into = acked[0]
-			}
-			acked = acked[1:]
-		}
-		if max(now.version, later.version) == 0 {
-			continue
-		}
-		f.looks++
-		f.Checked(1)
-		switch v := at.version; {
-		case v < now.version:
-			f.ViolateAt(at.end, []uint64{now.op, at.op}, "%s was shown version %d from %v on, and %d was "+
-				"acknowledged at %v as visible", key, v, at.start, now.version, now.end)
-		case v < later.version && at.start > f.excused(later):
-			f.LateAt(at.end, []uint64{later.op, at.op}, "%s was shown version %d from %v on, and %d was "+
-				"acknowledged at %v, to be visible within %v", key, v, at.start, later.version, later.end,
-				later.within)
-		}
-	}
+	return out
 }
 
 // listsFresh looks for changes that a list should have shown.
 func listsFresh(p Params) func(judged) {
 	return func(j judged) {
 		f := j.fresh(p)
-		j.seen.each(func(key string, u *seenUser) { f.look(key, u, u.looks) })
-		j.NeedTimely(f.looks > 0, "nobody looked at a list after a change was due in it")
+		j.seen.each(func(key string, u *seenUser) { f.Look(key, u.versions(), sights(u.looks)) })
+		j.NeedTimely(f.Looks > 0, "nobody looked at a list after a change was due in it")
 	}
 }
 
@@ -445,13 +374,13 @@ func historiesFollow(p Params) func(judged) {
 			for _, at := range u.pages {
 				j.Checked(1)
 				if at.wrong != "" {
-					j.Violate([]uint64{at.op}, "%s: %s", key, at.wrong)
+					j.Violate([]uint64{at.Op}, "%s: %s", key, at.wrong)
 					continue
 				}
 				pages += min(1, len(at.page))
 				j.whole(key, u, at)
 			}
-			f.look(key, u, u.pages)
+			f.Look(key, u.versions(), sights(u.pages))
 		})
 		j.Need(pages > 0, "no history was shown")
 	}
@@ -459,10 +388,10 @@ func historiesFollow(p Params) func(judged) {
 
 // whole looks whether a history has all changes up to its newest, as many as were asked for.
 func (j judged) whole(key string, u *seenUser, at sighting) {
-	ops := []uint64{at.op}
-	i, is := u.at(at.version)
-	if !is && at.version > 0 {
-		j.Violate(ops, "%s was shown version %d, and no such change is kept", key, at.version)
+	ops := []uint64{at.Op}
+	i, is := u.at(at.Version)
+	if !is && at.Version > 0 {
+		j.Violate(ops, "%s was shown version %d, and no such change is kept", key, at.Version)
 		return
 	}
 	if is {
@@ -480,7 +409,7 @@ func (j judged) whole(key string, u *seenUser, at sighting) {
 	}
 	if len(at.page) > len(want) {
 		j.Violate(ops, "%s was shown %d changes up to version %d, and was to be shown %d", key,
-			len(at.page), at.version, len(want))
+			len(at.page), at.Version, len(want))
 	}
 }
 

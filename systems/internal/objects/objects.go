@@ -2,7 +2,13 @@
 package objects
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 
 	"github.com/jackc/pgx/v5"
 
@@ -50,4 +56,51 @@ func (t table) List(ctx context.Context, prefix string) (names []string, err err
 			return err
 		})
 	return names, stores.Failed("listing objects", err)
+}
+
+// Pack makes an object of values, as compressed lines of JSON.
+func Pack[T any](list []T) ([]byte, error) {
+	var body bytes.Buffer
+	out := gzip.NewWriter(&body)
+	lines := json.NewEncoder(out)
+	var err error
+	for _, v := range list {
+		err = errors.Join(err, lines.Encode(v))
+	}
+	err = errors.Join(err, out.Close())
+	return body.Bytes(), err
+}
+
+// Unpack reads what Pack made.
+func Unpack[T any](body []byte) (list []T, err error) {
+	in, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("reading an object: %w", err)
+	}
+	for lines := json.NewDecoder(in); ; {
+		var v T
+		if err := lines.Decode(&v); errors.Is(err, io.EOF) {
+			return list, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("reading an object: %w", err)
+		}
+		list = append(list, v)
+	}
+}
+
+// All reads the values of all objects with a prefix, in the order of their names.
+func All[T any](ctx context.Context, store Store, prefix string) (list []T, err error) {
+	names, err := store.List(ctx, prefix)
+	for _, name := range names {
+		var body []byte
+		if err == nil {
+			body, err = store.Get(ctx, name)
+		}
+		if err == nil {
+			var some []T
+			some, err = Unpack[T](body)
+			list = append(list, some...)
+		}
+	}
+	return list, err
 }

@@ -1,0 +1,129 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"stampede/harness/history"
+)
+
+// VersionChange is an operation that made a new version of a thing.
+type VersionChange struct {
+	Op uint64
+	// End is history.Never if it was not acknowledged.
+	Start, End time.Duration
+	// Version is what it made, 0 if nobody knows.
+	Version int64
+	// Within is how soon after its end everybody is promised to see it; 0 is at once.
+	Within time.Duration
+}
+
+// Unanswered says that a change was not acknowledged.
+func (v VersionChange) Unanswered() bool { return v.End == history.Never }
+
+// VersionSight is an operation that was shown a version of a thing, 0 for one without changes.
+type VersionSight struct {
+	Op         uint64
+	Start, End time.Duration
+	Version    int64
+}
+
+// VersionsInOrder requires that a change of a thing has a higher version than those that were
+// acknowledged before it began. It returns how many changes it could compare.
+func (c *Collector) VersionsInOrder(thing string, changes []VersionChange) (pairs int) {
+	began := slices.SortedFunc(slices.Values(changes), func(a, b VersionChange) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Op, b.Op))
+	})
+	ended := slices.DeleteFunc(slices.Clone(changes), VersionChange.Unanswered)
+	slices.SortFunc(ended, func(a, b VersionChange) int { return cmp.Compare(a.End, b.End) })
+	var high VersionChange
+	for _, v := range began {
+		for len(ended) > 0 && ended[0].End < v.Start {
+			if ended[0].Version > high.Version {
+				high = ended[0]
+			}
+			ended = ended[1:]
+		}
+		if v.Version == 0 || high.Version == 0 {
+			continue
+		}
+		pairs++
+		c.Checked(1)
+		if v.Version <= high.Version {
+			c.Violate([]uint64{high.Op, v.Op}, "%s: a change of %v has version %d, and one that was "+
+				"acknowledged at %v has %d", thing, v.Start, v.Version, high.End, high.Version)
+		}
+	}
+	return pairs
+}
+
+// Freshness requires that changes are seen when it was promised. A promise of at once is kept
+// whatever happens. A later one may be late until a fault that began before it was due is over,
+// and for Grace and the promised time after that; beyond, it is a promise of time: see LateAt.
+type Freshness struct {
+	*Collector
+	Grace time.Duration
+	// Slack is added to each promise that is not of at once: no store is faster than it is.
+	Slack time.Duration
+	// Looks counts the sights after a change was due.
+	Looks int
+}
+
+// due is when a change must be seen.
+func (f *Freshness) due(v VersionChange) time.Duration {
+	if v.Within == 0 {
+		return v.End
+	}
+	return v.End + v.Within + f.Slack
+}
+
+// excused is until when a change need not be seen because of faults.
+func (f *Freshness) excused(v VersionChange, faults []history.Window) time.Duration {
+	until := f.due(v)
+	for _, w := range faults {
+		if over := w.Over() + f.Grace; w.Start <= until && over >= v.End {
+			until = max(until, over+f.due(v)-v.End)
+		}
+	}
+	return until
+}
+
+// Look compares what was shown of a thing with the changes of it that were due by then.
+func (f *Freshness) Look(thing string, changes []VersionChange, shown []VersionSight) {
+	faults := slices.SortedFunc(slices.Values(f.Faults()), func(a, b history.Window) int {
+		return cmp.Compare(a.Start, b.Start)
+	})
+	acked := slices.DeleteFunc(slices.Clone(changes), VersionChange.Unanswered)
+	slices.SortFunc(acked, func(a, b VersionChange) int { return cmp.Compare(f.due(a), f.due(b)) })
+	shown = slices.SortedFunc(slices.Values(shown), func(a, b VersionSight) int {
+		return cmp.Compare(a.Start, b.Start)
+	})
+	var now, later VersionChange // the highest of those promised for at once, and for later
+	for _, at := range shown {
+		for len(acked) > 0 && f.due(acked[0]) < at.Start {
+			into := &later
+			if acked[0].Within == 0 {
+				into = &now
+			}
+			if acked[0].Version > into.Version {
+				*into = acked[0]
+			}
+			acked = acked[1:]
+		}
+		if max(now.Version, later.Version) == 0 {
+			continue
+		}
+		f.Looks++
+		f.Checked(1)
+		switch v := at.Version; {
+		case v < now.Version:
+			f.ViolateAt(at.End, []uint64{now.Op, at.Op}, "%s was shown version %d from %v on, and %d "+
+				"was acknowledged at %v as visible", thing, v, at.Start, now.Version, now.End)
+		case v < later.Version && at.Start > f.excused(later, faults):
+			f.LateAt(at.End, []uint64{later.Op, at.Op}, "%s was shown version %d from %v on, and %d "+
+				"was acknowledged at %v, to be visible within %v", thing, v, at.Start, later.Version,
+				later.End, later.Within)
+		}
+	}
+}

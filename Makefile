@@ -69,7 +69,7 @@ longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool sl
 # What takes long has fewer cases in make test, or none, and all in make test-rest;
 # docs/testing.md lists it. SYSTEMS are those whose designs and judges make test-rest runs.
 FEWER := RAPID_CHECKS=10
-RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush|idempotency-retry-storm|checkout-launch|taskqueue-throughput|topk-moving|adclicks-burst|writeheavy-burst|positions-fleet|recents-devices
+RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush|idempotency-retry-storm|checkout-launch|taskqueue-throughput|topk-moving|adclicks-burst|writeheavy-burst|positions-fleet|recents-devices|commentary-wicket
 STORMS := $(shell grep -l '^side_by_side: true' scenarios/*.yaml | sed 's|.*/||; s|\.yaml$$||' | paste -sd '|')
 MUTANTS := ^TestMutantsOnStores$$
 WHOLE := ^Test(Judges|Bubble|EveryOrder)$$|$(MUTANTS)

@@ -10,6 +10,7 @@ import (
 	"stampede/harness/sut"
 	"stampede/systems/adclicks"
 	"stampede/systems/checkout"
+	"stampede/systems/commentary"
 	"stampede/systems/flashsale"
 	"stampede/systems/idempotency"
 	"stampede/systems/likes"
@@ -31,6 +32,7 @@ var all = sync.OnceValue(func() []sut.System {
 	return []sut.System{
 		adclicks.System(),
 		checkout.System(),
+		commentary.System(),
 		flashsale.System(),
 		idempotency.System(),
 		likes.System(),

@@ -38,6 +38,8 @@ bin/stampede run writeheavy-burst --profile smoke --seed 1 --fail-on none --out 
 	--design row_at_a_time,shard_and_flush,map_changed_unmoved
 bin/stampede run positions-fleet --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design one_table,crypto_shred,late_ping_rewinds
+bin/stampede run commentary-wicket --profile smoke --seed 1 --fail-on none --out "$runs" \
+	--design redis_etag,edge_swr,mtime_etag
 bin/stampede run recents-devices --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design outbox_inline,versioned_cache,late_event_revives
 

@@ -117,7 +117,7 @@ func forbiddenOurs(folder, target string) string {
 func forSystems() []string {
 	return []string{
 		"harness/sut", "harness/check", "harness/history", "harness/keys", "harness/topics",
-		"harness/api", "harness/bounds", "harness/stores", "harness/design",
+		"harness/api", "harness/bounds", "harness/stores", "harness/design", "harness/edge",
 	}
 }
 

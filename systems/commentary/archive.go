@@ -1,0 +1,152 @@
+package commentary
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
+	"stampede/systems/internal/objects"
+)
+
+// archivedAtOnce bounds the comments of an object.
+const archivedAtOnce = 5000
+
+// placeArchived is when an object is written, and its rows are not deleted.
+const placeArchived = "archived"
+
+// shelf is the prefix of a match's objects.
+func shelf(match uint64) string { return fmt.Sprintf("matches/%d/", match) }
+
+// archiver moves the comments of a match that are old to the archive, but for the newest thirty.
+// It locks the match, so that none is corrected meanwhile; it writes the object first, and then
+// deletes the rows. After a crash in between they may be corrected, and are archived again: the
+// object names the ids, and is replaced.
+func archiver() role {
+	return role{Name: "archiver", Summary: "moves old comments to compressed objects",
+		Places: []string{placeArchived},
+		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
+			matches, err := stores.Collect[struct{ ID uint64 }](ctx, st.DB, `SELECT DISTINCT match_id
+				FROM (SELECT match_id FROM comments WHERE at < clock_timestamp() - $1::interval
+					ORDER BY at LIMIT $2) AS old`, st.Params.ArchiveAfter.D(), archivedAtOnce)
+			for _, m := range matches {
+				if err == nil {
+					err = archive(ctx, st, m.ID)
+				}
+			}
+			return min(st.Params.ArchiveAfter.D()/10, time.Minute),
+				stores.Failed("archiving comments", err)
+		}}
+}
+
+// archive moves comments of a match.
+func archive(ctx context.Context, st *opened, match uint64) error {
+	return st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var version int64
+		err := tx.QueryRow(ctx, `SELECT version FROM matches WHERE id = $1 FOR UPDATE`, match).
+			Scan(&version)
+		if err != nil {
+			return err
+		}
+		list, err := stores.CollectOn[Comment](ctx, tx, `SELECT id, version, ball, said FROM comments
+			WHERE match_id = $1 AND at < clock_timestamp() - $2::interval AND id < (SELECT min(id)
+				FROM (SELECT id FROM comments WHERE match_id = $1 ORDER BY id DESC LIMIT $3) AS newest)
+			ORDER BY id LIMIT $4`, match, st.Params.ArchiveAfter.D(), newest, archivedAtOnce)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		body, err := objects.Pack(list)
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("%s%020d-%x.json.gz", shelf(match), list[0].ID, sha256.Sum256(body))
+		if err := objects.In(st.DB).Put(ctx, name, body); err != nil {
+			return err
+		}
+		st.Config.Passed(placeArchived)
+		_, err = tx.Exec(ctx, `DELETE FROM comments WHERE match_id = $1 AND id BETWEEN $2 AND $3`, match,
+			list[0].ID, list[len(list)-1].ID)
+		return err
+	})
+}
+
+// archived reads the comments of a match that are in the archive. What was archived twice counts as
+// it was the last time.
+func archived(ctx context.Context, st *opened, match uint64) (list []Comment, err error) {
+	return objects.All[Comment](ctx, objects.In(st.DB), shelf(match))
+}
+
+// past reads older comments: rows first, and then the archive, to which they may have gone
+// meanwhile.
+func past(ctx context.Context, st *opened, req PastRequest) (Past, error) {
+	list, err := stores.Collect[row](ctx, st.DB, `SELECT coalesce(c.id, 0), coalesce(c.version, 0),
+			coalesce(c.ball, ''), coalesce(c.said, ''), m.version
+		FROM matches m LEFT JOIN LATERAL (SELECT * FROM comments WHERE match_id = m.id AND id < $2
+			ORDER BY id DESC LIMIT $3) c ON true
+		WHERE m.id = $1 ORDER BY c.id DESC`, req.Match, req.Before, req.Most)
+	p := Past{Comments: []Comment{}}
+	for _, r := range list {
+		p.Version = r.Now
+		if r.ID > 0 {
+			p.Comments = append(p.Comments, r.Comment)
+		}
+	}
+	if err == nil && p.Version > 0 && len(p.Comments) < req.Most {
+		var old []Comment
+		old, err = archived(ctx, st, req.Match)
+		p.Comments = older(p.Comments, old, req)
+	}
+	return p, stores.Failed("reading older comments", err)
+}
+
+// older adds comments of the archive to those that were in rows. What is in both has been archived
+// since, perhaps with a correction that is newer than the other rows; what is in the archive twice
+// counts as it was the last time.
+func older(rows, old []Comment, req PastRequest) []Comment {
+	old = slices.DeleteFunc(old, func(c Comment) bool {
+		return c.ID >= req.Before ||
+			slices.ContainsFunc(rows, func(r Comment) bool { return r.ID == c.ID })
+	})
+	slices.SortFunc(old, func(a, b Comment) int {
+		return cmp.Or(cmp.Compare(b.ID, a.ID), cmp.Compare(b.Version, a.Version))
+	})
+	old = slices.CompactFunc(old, func(a, b Comment) bool { return a.ID == b.ID })
+	return append(rows, old[:min(req.Most-len(rows), len(old))]...)
+}
+
+// changes reads all changes.
+func changes(ctx context.Context, st *opened) ([]ChangeRow, error) {
+	list, err := stores.Collect[ChangeRow](ctx, st.DB, `SELECT op, match_id, version, comment, ball,
+		said FROM changes ORDER BY match_id, version`)
+	return list, stores.Failed("reading all changes", err)
+}
+
+// audit reads what viewers are shown of the matches that have changes.
+func audit(
+	ctx context.Context, st *opened, list []ChangeRow, look func(match uint64) (view, error),
+) (a Audit, err error) {
+	a.Changes = list
+	a.Pages, a.Past = []PageRow{}, []PageRow{}
+	for i, c := range a.Changes {
+		if i > 0 && a.Changes[i-1].Match == c.Match {
+			continue
+		}
+		v, err := look(c.Match)
+		if err != nil {
+			return a, err
+		}
+		a.Pages = append(a.Pages, PageRow{c.Match, v.version, v.since(0)})
+		all, err := past(ctx, st, PastRequest{Match: c.Match, Before: maxID, Most: math.MaxInt32})
+		if err != nil {
+			return a, err
+		}
+		a.Past = append(a.Past, PageRow{c.Match, all.Version, all.Comments})
+	}
+	return a, nil
+}

@@ -1,0 +1,117 @@
+package commentary
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/harness/stores"
+)
+
+//go:embed put.lua
+var putLua string
+
+//go:embed fill.lua
+var fillLua string
+
+//go:embed read.lua
+var readLua string
+
+// copyKeys are where Redis has a match: the comments, and the version.
+func copyKeys(st *opened, match uint64) []string {
+	key := st.Key("match:" + strconv.FormatUint(match, 10))
+	return []string{key, key + ":version"}
+}
+
+// member is a comment as Redis has it.
+func (c Comment) member() string {
+	text, _ := json.Marshal(c) // strings and numbers can be marshalled
+	return string(text)
+}
+
+var errMalformed = errors.New("malformed copy of a match")
+
+// readMember reads what member made.
+func readMember(text string) (c Comment, err error) {
+	if json.Unmarshal([]byte(text), &c) != nil || c.ID < 1 || c.Version < c.ID {
+		return Comment{}, errMalformed
+	}
+	return c, nil
+}
+
+// readView reads what a script returned: a version, and comments. No copy is of the version -1.
+func readView(found []any) (v view, err error) {
+	version, _ := found[0].(string)
+	if v.version, err = strconv.ParseInt(version, 10, 64); err != nil {
+		return view{}, errMalformed
+	}
+	list, _ := found[1].([]any)
+	for _, text := range list {
+		text, _ := text.(string)
+		c, wrong := readMember(text)
+		err = errors.Join(err, wrong)
+		v.comments = append(v.comments, c)
+	}
+	return v, err
+}
+
+// put brings a change to the copy of its match.
+func put(ctx context.Context, st *opened, c ChangeRow) error {
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
+	defer cancel()
+	err := redis.NewScript(putLua).Run(ctx, st.Redis, copyKeys(st, c.Match), c.Version, c.Comment,
+		Comment{c.Comment, c.Version, c.Ball, c.Text}.member(), newest).Err()
+	return stores.Failed("changing a copy", err)
+}
+
+// fill makes a copy.
+func fill(ctx context.Context, st *opened, match uint64, v view) error {
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
+	defer cancel()
+	err := redis.NewScript(fillLua).Run(ctx, st.Redis, copyKeys(st, match),
+		append([]any{v.version, st.Params.CopyFor.D().Milliseconds()}, v.members()...)...).Err()
+	return stores.Failed("making a copy", err)
+}
+
+// members are ids and comments, as scripts take them.
+func (v view) members() (list []any) {
+	for _, c := range v.comments {
+		list = append(list, c.ID, c.member())
+	}
+	return list
+}
+
+// copied reads the copy of a match. For those who know a version it has no comments if it is still
+// that one. Without a copy, and while Redis is away, a match is read in Postgres, by one for all
+// who ask at the time.
+func (s server) copied(ctx context.Context, match uint64, known int64) (view, error) {
+	limited, cancel := context.WithTimeout(ctx, stores.Timeout(s.Config))
+	defer cancel()
+	found, err := redis.NewScript(readLua).Run(limited, s.Redis, copyKeys(s.opened, match), known).
+		Slice()
+	if err == nil {
+		v, wrong := readView(found)
+		if wrong != nil || v.version >= 0 {
+			return v, wrong
+		}
+	}
+	if ctx.Err() != nil {
+		return view{}, ctx.Err()
+	}
+	read, wrong, _ := s.flights.Do(strconv.FormatUint(match, 10), func() (any, error) {
+		ctx := context.WithoutCancel(ctx) // it is for others too
+		v, wrong := kept(ctx, s.opened, match)
+		if wrong == nil && err == nil {
+			if err := fill(ctx, s.opened, match, v); err != nil {
+				s.Config.Warn("a match has no copy", err)
+			}
+		}
+		return v, wrong
+	})
+	v, _ := read.(view)
+	return v, wrong
+}

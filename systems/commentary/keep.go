@@ -1,0 +1,71 @@
+package commentary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
+)
+
+// placeCommitted is when a change is kept, and nobody has been told.
+const placeCommitted = "committed"
+
+// keep adds a change to Postgres, once, and gives it its version, and the comment that it is about.
+// The lock on the match's row, which it takes, puts the changes of a match in the order of their
+// commits.
+func keep(ctx context.Context, st *opened, c *ChangeRow, also ...string) error {
+	err := st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `WITH now AS (
+				INSERT INTO matches AS m VALUES ($1, 1)
+				ON CONFLICT (id) DO UPDATE SET version = m.version + 1 RETURNING version),
+			new AS (INSERT INTO comments (match_id, id, version, ball, said)
+				SELECT $1, version, version, $4, $5 FROM now WHERE $3::bigint = 0 RETURNING id, ball),
+			old AS (UPDATE comments c SET version = now.version, said = $5 FROM now
+				WHERE c.match_id = $1 AND c.id = $3 RETURNING c.id, c.ball)
+			INSERT INTO changes (op, match_id, version, comment, ball, said)
+			SELECT $2, $1, now.version, about.id, about.ball, $5
+			FROM now, (TABLE new UNION ALL TABLE old) about
+			ON CONFLICT (op) DO NOTHING RETURNING version, comment, ball`, c.Match, c.ID, c.Comment, c.Ball, c.Text).
+			Scan(&c.Version, &c.Comment, &c.Ball)
+		for _, sql := range also {
+			if err == nil {
+				_, err = tx.Exec(ctx, sql, fmt.Sprint(c.Match))
+			}
+		}
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) { // it is kept already, or there is no such comment
+		err = st.DB.Row(ctx, `SELECT version, comment, ball FROM changes WHERE op = $1`, []any{c.ID},
+			&c.Version, &c.Comment, &c.Ball)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrNoComment
+		}
+	}
+	return stores.Failed("keeping a change", err)
+}
+
+// row is a comment, and the version of its match.
+type row struct {
+	Comment
+	Now int64
+}
+
+// kept reads a match in Postgres.
+func kept(ctx context.Context, st *opened, match uint64) (view, error) {
+	list, err := stores.Collect[row](ctx, st.DB, `SELECT coalesce(c.id, 0), coalesce(c.version, 0),
+			coalesce(c.ball, ''), coalesce(c.said, ''), m.version
+		FROM matches m LEFT JOIN LATERAL (SELECT * FROM comments WHERE match_id = m.id
+			ORDER BY id DESC LIMIT $2) c ON true
+		WHERE m.id = $1 ORDER BY c.id DESC`, match, newest)
+	var v view
+	for _, r := range list {
+		v.version = r.Now
+		if r.ID > 0 {
+			v.comments = append(v.comments, r.Comment)
+		}
+	}
+	return v, stores.Failed("reading a match", err)
+}

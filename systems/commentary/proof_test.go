@@ -1,0 +1,365 @@
+package commentary_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/suttest"
+	"stampede/systems/commentary"
+)
+
+// proof is what the judges of commentary are proved by.
+func proof() suttest.Proof[*evidence] {
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
+		Unnoticed: map[string][]string{
+			"no operation has a client": {"change client of publish", "change client of correct",
+				"change client of latest", "change client of past"},
+			"a read may be refused": {"deny latest", "deny past"},
+			"a version may have no change of its own": {"raise version of pages",
+				"raise version of past"},
+		},
+		Absent: map[string][]string{
+			"none is refused": {"invent publish", "invent correct", "invent latest", "invent past"},
+		},
+	}, commentary.System(), crowd, anyCrowd, boardOf)
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
+	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+		{Name: "the oldest comment is missing", Breaks: commentary.VersionShown,
+			Do: func(e *evidence, pick func(int) int) bool {
+				return change(e, pick, func(l *commentary.Latest) bool {
+					l.Comments = l.Comments[:max(0, len(l.Comments)-1)]
+					return true
+				})
+			}},
+		{Name: "an answer has the ETag of the one before", Breaks: commentary.OneAnswer,
+			Do: func(e *evidence, pick func(int) int) bool {
+				return change(e, pick, func(l *commentary.Latest) bool {
+					l.Version--
+					return true
+				})
+			}},
+		{Name: "a viewer is shown an older version", Breaks: commentary.NeverBack,
+			Do: func(e *evidence, pick func(int) int) bool {
+				rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+					req := asked(r)
+					return r.Outcome == history.OK && req != nil && req.Since > 0 && r.Reply.Value > 0
+				})
+				if rec != nil {
+					rec.Reply.Body, rec.Reply.Value = []byte(`{"version":0,"next_poll_ms":1,"comments":[]}`), 0
+				}
+				return rec != nil
+			}},
+		{Name: "a viewer is shown nothing", Breaks: commentary.SeenInTime,
+			Do: func(e *evidence, pick func(int) int) bool {
+				acked := map[string]time.Duration{}
+				for _, r := range e.Records {
+					if before, has := acked[r.Op.Key]; r.Op.Kind == commentary.KindPublish &&
+						r.Outcome == history.OK && (!has || r.End < before) {
+						acked[r.Op.Key] = r.End
+					}
+				}
+				rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+					end, has := acked[r.Op.Key]
+					return r.Op.Kind == commentary.KindLatest && r.Outcome == history.OK && has && r.Start > end
+				})
+				if rec != nil {
+					rec.Reply.Body, rec.Reply.Value = []byte(`{"version":0,"next_poll_ms":1,"comments":[]}`), 0
+				}
+				return rec != nil
+			}},
+		{Name: "a gap in what is older", Breaks: commentary.PastWhole,
+			Do: func(e *evidence, pick func(int) int) bool {
+				var p commentary.Past
+				rec := some(e, pick, commentary.KindPast)
+				if rec == nil || json.Unmarshal(rec.Reply.Body, &p) != nil || len(p.Comments) < 2 {
+					return false
+				}
+				p.Comments = p.Comments[1:]
+				rec.Reply.Body, _ = json.Marshal(p)
+				return true
+			}},
+		{Name: "two changes are in the wrong order", Breaks: commentary.CommitOrder,
+			Do: func(e *evidence, pick func(int) int) bool {
+				rec := some(e, pick, commentary.KindCorrect)
+				if rec != nil {
+					rec.Reply.Body, rec.Reply.Value = []byte(`{"version":1,"visible_within_ms":0}`), 1
+				}
+				return rec != nil
+			}},
+		{Name: "a page lacks the last comment", Breaks: commentary.Settled,
+			Do: func(e *evidence, pick func(int) int) bool {
+				row := suttest.PickFrom(e.Audit.Pages, pick, func(*commentary.PageRow) bool { return true })
+				if row != nil {
+					row.Comments = row.Comments[1:]
+				}
+				return row != nil
+			}},
+	})
+}
+
+// asked is what a viewer asked for, nil if the record is no viewer's.
+func asked(r *history.Record) *commentary.LatestRequest {
+	req, err := commentary.API().Asked(r.Op)
+	if latest, is := req.(*commentary.LatestRequest); is && err == nil {
+		return latest
+	}
+	return nil
+}
+
+// change changes an answer that has comments, and that another one with its ETag stands beside.
+func change(e *evidence, pick func(int) int, do func(*commentary.Latest) bool) bool {
+	read := func(r *history.Record) (l commentary.Latest, is bool) {
+		is = r.Op.Kind == commentary.KindLatest && r.Outcome == history.OK &&
+			json.Unmarshal(r.Reply.Body, &l) == nil && len(l.Comments) > 0
+		return l, is
+	}
+	rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+		l, is := read(r)
+		return is && slices.ContainsFunc(e.Records, func(other history.Record) bool {
+			m, too := read(&other)
+			return too && other.Op.ID != r.Op.ID && other.Op.Key == r.Op.Key && m.ETag == l.ETag &&
+				asked(&other).Since == asked(r).Since && asked(&other).Wait == asked(r).Wait
+		})
+	})
+	if rec == nil {
+		return false
+	}
+	l, _ := read(rec)
+	done := do(&l)
+	rec.Reply.Body, _ = json.Marshal(l)
+	rec.Reply.Value = l.Version
+	return done
+}
+
+// some is a record of a kind that was answered.
+func some(e *evidence, pick func(int) int, kind string) *history.Record {
+	return suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+		return r.Op.Kind == kind && r.Outcome == history.OK
+	})
+}
+
+// smallRun is a run that every invariant accepts: two comments, of which the first is corrected,
+// and viewers in between.
+func smallRun() *evidence {
+	b := newBoard()
+	e := &evidence{System: commentary.System(), P: crowd()}
+	do := func(kind string, request any) {
+		op := b.api.Op(kind, request)
+		b.Do(op, func(reply history.Reply, _ error) {
+			start := 10 * ms * time.Duration(1+len(e.Records))
+			e.Records = append(e.Records, history.Record{Seq: uint64(len(e.Records)), Op: op,
+				Reply: reply, Outcome: history.OK, Intended: start, Start: start, End: start + 5*ms})
+		})
+	}
+	look := func(id uint64, since int64, have string) {
+		do(commentary.KindLatest,
+			commentary.LatestRequest{ID: id, Match: 1, Since: since, Have: have})
+	}
+	say := func(id uint64, ball, text string) {
+		do(commentary.KindPublish,
+			commentary.PublishRequest{ID: id, Match: 1, Ball: ball, Text: text})
+	}
+	say(64, "1.1", "six") // 0
+	look(128, 0, "")
+	look(129, 0, `"1"`) // 2
+	say(192, "1.2", "out")
+	look(130, 0, `"1"`) // 4
+	do(commentary.KindCorrect, commentary.CorrectRequest{ID: 65, Match: 1, Comment: 1, Text: "4"})
+	look(131, 2, "") // 6
+	look(132, 3, "")
+	do(commentary.KindPast, commentary.PastRequest{ID: 191, Match: 1, Before: 9, Most: 9}) // 8
+	e.Audit = b.audit()
+	return e
+}
+
+type clause suttest.Case[*evidence]
+
+// TestClauses: each clause accepts what is right and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	reply := func(record int, text string) func(*evidence) {
+		return func(e *evidence) { e.Records[record].Reply.Body = []byte(text) }
+	}
+	const (
+		six   = `{"id":1,"version":1,"ball":"1.1","text":"six"}`
+		four  = `{"id":1,"version":3,"ball":"1.1","text":"4"}`
+		out   = `{"id":2,"version":2,"ball":"1.2","text":"out"}`
+		after = `,"next_poll_ms":500,"etag":"\"2\""`
+	)
+	// Version 3 is acknowledged as visible within 10 ms, and record 7 shows version 2 much later.
+	late := func(e *evidence) {
+		e.Records[5].Reply.Body = []byte(`{"version":3,"visible_within_ms":10}`)
+		e.Records[7].Start, e.Records[7].End = 900*ms, 901*ms
+		e.Records[7].Op = e.Records[4].Op
+		e.Records[7].Reply = e.Records[4].Reply
+	}
+	fault := func(e *evidence) {
+		e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "away", Start: 40 * ms,
+			End: 200 * ms, Recovered: 300 * ms, Fault: "kill redis", Evidence: []string{"it was off"}}}
+	}
+	without := func(kinds ...string) func(*evidence) {
+		return func(e *evidence) {
+			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
+				return slices.Contains(kinds, r.Op.Kind)
+			})
+		}
+	}
+	records := func(n ...int) func(*evidence) {
+		return func(e *evidence) {
+			all := e.Records
+			e.Records = nil
+			for _, i := range n {
+				e.Records = append(e.Records, all[i])
+			}
+		}
+	}
+	asIs := func(*evidence) {}
+	suttest.Clauses(t, proof(), smallRun, []clause{
+		{commentary.AckedKept, "all of it", check.Held, asIs, ""},
+		{commentary.AckedKept, "one is missing", check.Broken, func(e *evidence) {
+			e.Audit.Changes = e.Audit.Changes[1:]
+		}, "was acknowledged"},
+		{commentary.AckedKept, "one is there twice", check.Broken, func(e *evidence) {
+			row := e.Audit.Changes[0]
+			row.Version, row.Comment = 9, 9
+			e.Audit.Changes = append(e.Audit.Changes, row)
+		}, "operation 64"},
+		{commentary.AckedKept, "nobody asked", check.Broken, func(e *evidence) {
+			e.Audit.Changes[2].ID = 999
+		}, "999"},
+		{commentary.AckedKept, "two have one version", check.Broken, func(e *evidence) {
+			e.Audit.Changes[1].Version = 1
+		}, "match-1"},
+		{commentary.AckedKept, "another text", check.Broken, func(e *evidence) {
+			e.Audit.Changes[1].Text = "in"
+		}, "was asked for, and"},
+		{commentary.AckedKept, "another ball", check.Broken, func(e *evidence) {
+			e.Audit.Changes[1].Ball = "1.3"
+		}, "was asked for, and"},
+		{commentary.AckedKept, "a correction of another comment", check.Broken, func(e *evidence) {
+			e.Audit.Changes[2].Comment = 2
+		}, "was asked for, and"},
+		{commentary.AckedKept, "another version than was said", check.Broken,
+			reply(3, `{"version":7,"visible_within_ms":0}`), "was given the version 7"},
+		{commentary.AckedKept, "an answer that is none", check.Broken, reply(0, "["), "cannot be read"},
+		{commentary.AckedKept, "no list", check.Undecided,
+			func(e *evidence) { e.Audit.Changes = nil }, "no change"},
+
+		{commentary.CommitOrder, "as it is", check.Held, asIs, ""},
+		{commentary.CommitOrder, "a lower version", check.Broken,
+			reply(5, `{"version":1,"visible_within_ms":0}`), "has version 1"},
+		{commentary.CommitOrder, "both at once", check.Held, func(e *evidence) {
+			e.Records[3].End = e.Records[5].Start
+			reply(5, `{"version":2,"visible_within_ms":0}`)(e)
+		}, ""},
+		{commentary.CommitOrder, "one change", check.Undecided, records(0, 1), "after something else"},
+
+		{commentary.VersionShown, "as it is", check.Held, asIs, ""},
+		{commentary.VersionShown, "without a correction", check.Broken,
+			reply(6, `{"version":3,"comments":[`+six+`]`+after+`}`), "number 1 is not 1 (1.1"},
+		{commentary.VersionShown, "what the viewer has, too", check.Broken,
+			reply(6, `{"version":3,"comments":[`+four+`,`+out+`]`+after+`}`), "is too much"},
+		{commentary.VersionShown, "in another order", check.Broken,
+			reply(4, `{"version":2,"comments":[`+six+`,`+out+`]`+after+`}`), "number 1 is not 2"},
+		{commentary.VersionShown, "a correction that is a new comment", check.Broken,
+			reply(6, `{"version":3,"comments":[{"id":3,"version":3,"ball":"1.1","text":"4"}]`+after+`}`),
+			"number 1 is not"},
+		{commentary.VersionShown, "before it was asked for", check.Broken, func(e *evidence) {
+			e.Records[3].Start = 80 * ms
+			e.Records[3].End = 85 * ms
+		}, "was asked for at 80ms"},
+		{commentary.VersionShown, "an answer that is none", check.Broken, reply(4, "["),
+			"cannot be read"},
+		{commentary.VersionShown, "nobody had a version", check.Undecided, records(0, 1, 3, 4, 5),
+			"nobody who had a version"},
+		{commentary.VersionShown, "nothing was corrected", check.Undecided, func(e *evidence) {
+			records(0, 1, 3, 4)(e)
+			e.Audit.Changes = e.Audit.Changes[:2]
+		}, "no comment was corrected"},
+		{commentary.VersionShown, "nobody looked", check.Undecided, without(commentary.KindLatest),
+			"nobody was shown"},
+
+		{commentary.OneAnswer, "as it is", check.Held, asIs, ""},
+		{commentary.OneAnswer, "two answers", check.Broken,
+			reply(4, `{"version":2,"comments":[`+out+`,`+six+`],"etag":"\"1\""}`), "are not the same"},
+		{commentary.OneAnswer, "unchanged since no answer", check.Broken,
+			reply(2, `{"etag":"\"9\"","unchanged":true}`), "and no answer has it"},
+		{commentary.OneAnswer, "unchanged without having anything", check.Broken, func(e *evidence) {
+			e.Records[2].Op = e.Records[1].Op
+			e.Records[2].Op.ID = 129
+			reply(2, `{"unchanged":true}`)(e)
+		}, "and no answer has it"},
+		{commentary.OneAnswer, "no ETags", check.Held, func(e *evidence) {
+			records(0, 1, 4)(e)
+			reply(1, `{"version":1,"comments":[`+six+`]}`)(e)
+			reply(2, `{"version":2,"comments":[`+out+`,`+six+`]}`)(e)
+		}, ""},
+		{commentary.OneAnswer, "nobody has anything", check.Undecided, records(0, 1, 3, 4, 5, 6),
+			"nobody was told"},
+
+		{commentary.NeverBack, "as it is", check.Held, asIs, ""},
+		{commentary.NeverBack, "an older version", check.Broken,
+			reply(6, `{"version":1,"comments":[]}`), "with version 2 was shown version 1"},
+		{commentary.NeverBack, "unchanged since an older version", check.Broken, func(e *evidence) {
+			reply(6, `{"version":1,"comments":[],"etag":"\"1\""}`)(e)
+			e.Records[7].Op = e.Records[6].Op
+			e.Records[7].Op.ID = 132
+			reply(7, `{"etag":"\"1\"","unchanged":true}`)(e)
+		}, "with version 2 was shown version 1"},
+		{commentary.NeverBack, "nobody had a version", check.Undecided, records(0, 1, 2, 3, 4),
+			"no viewer"},
+
+		{commentary.SeenInTime, "as it is", check.Held, asIs, ""},
+		{commentary.SeenInTime, "an older answer", check.Broken,
+			reply(4, `{"version":1,"comments":[`+six+`]}`), "2 was acknowledged at 45ms as visible"},
+		{commentary.SeenInTime, "unchanged since an older answer", check.Broken,
+			reply(4, `{"etag":"\"1\"","unchanged":true}`), "2 was acknowledged at 45ms as visible"},
+		{commentary.SeenInTime, "a look that began before", check.Held, func(e *evidence) {
+			reply(4, `{"version":1,"comments":[`+six+`]}`)(e)
+			e.Records[4].Start = e.Records[3].End
+		}, ""},
+		{commentary.SeenInTime, "later than promised", check.Broken, late, "to be visible within 10ms"},
+		{commentary.SeenInTime, "later than promised after a fault", check.Held, func(e *evidence) {
+			late(e)
+			fault(e)
+		}, ""},
+		{commentary.SeenInTime, "nobody looked", check.Undecided, without(commentary.KindLatest),
+			"nobody looked"},
+
+		{commentary.PastWhole, "as it is", check.Held, asIs, ""},
+		{commentary.PastWhole, "a gap", check.Broken, reply(8, `{"version":3,"comments":[`+four+`]}`),
+			"number 1 is not"},
+		{commentary.PastWhole, "the end is missing", check.Broken,
+			reply(8, `{"version":3,"comments":[`+out+`]}`), "number 2 is not"},
+		{commentary.PastWhole, "an answer that is none", check.Broken, reply(8, "["), "cannot be read"},
+		{commentary.PastWhole, "nobody read it", check.Undecided, without(commentary.KindPast),
+			"nobody was shown older"},
+
+		{commentary.Settled, "as it is", check.Held, asIs, ""},
+		{commentary.Settled, "a page lacks one", check.Broken, func(e *evidence) {
+			e.Audit.Pages[0].Comments = e.Audit.Pages[0].Comments[1:]
+		}, "the page has 1 comments"},
+		{commentary.Settled, "one cannot be read any more", check.Broken, func(e *evidence) {
+			e.Audit.Past[0].Comments = e.Audit.Past[0].Comments[:1]
+		}, "the whole match has 1 comments"},
+		{commentary.Settled, "a page of an older version", check.Broken, func(e *evidence) {
+			e.Audit.Pages[0].Version = 2
+		}, "the page is of version 2"},
+		{commentary.Settled, "no page", check.Broken, func(e *evidence) {
+			e.Audit.Pages = e.Audit.Pages[:0]
+		}, "and no page"},
+		{commentary.Settled, "two pages", check.Broken, func(e *evidence) {
+			e.Audit.Pages = append(e.Audit.Pages, e.Audit.Pages[0])
+		}, "two rows of a page"},
+		{commentary.Settled, "no pages", check.Undecided,
+			func(e *evidence) { e.Audit.Pages = nil }, "no pages"},
+	})
+}

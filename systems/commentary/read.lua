@@ -1,0 +1,15 @@
+-- Reads the copy of a match, at one moment. Whoever has its version is told no more than that.
+-- KEYS: as of put.lua, and perhaps the changes that are known, and the run of Redis of which a match
+-- must be. ARGV: the version that is known.
+local version = redis.call('GET', KEYS[2])
+if version and KEYS[4] and
+    redis.call('GET', KEYS[4]) ~= string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') then
+    version = false
+end
+if not version then
+    return {'-1', {}}
+end
+if version == ARGV[1] then
+    return {version, {}}
+end
+return {version, redis.call('ZRANGE', KEYS[1], 0, -1, 'REV')}

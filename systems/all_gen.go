@@ -9,6 +9,7 @@ import (
 
 	"stampede/harness/sut"
 	"stampede/systems/adclicks"
+	"stampede/systems/autocomplete"
 	"stampede/systems/checkout"
 	"stampede/systems/commentary"
 	"stampede/systems/flashsale"
@@ -31,6 +32,7 @@ func All() []sut.System { return slices.Clone(all()) }
 var all = sync.OnceValue(func() []sut.System {
 	return []sut.System{
 		adclicks.System(),
+		autocomplete.System(),
 		checkout.System(),
 		commentary.System(),
 		flashsale.System(),

@@ -42,6 +42,8 @@ bin/stampede run commentary-wicket --profile smoke --seed 1 --fail-on none --out
 	--design redis_etag,edge_swr,mtime_etag
 bin/stampede run recents-devices --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design outbox_inline,versioned_cache,late_event_revives
+bin/stampede run autocomplete-news --profile smoke --seed 1 --fail-on none --out "$runs" \
+	--design trie_top_k,fst_segments,stale_top_k,cached_blocks
 
 # A fault: Redis stalls and resumes.
 bin/stampede run flash-sale-redis-stall --profile smoke --seed 1 --fail-on none --out "$runs" \

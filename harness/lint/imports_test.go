@@ -245,6 +245,10 @@ func places() []place {
 			[]string{"systems"}, "sketches belong to systems/*",
 		},
 		{
+			[]string{"github.com/blevesearch/vellum"}, []string{"systems/internal/prefix"},
+			"transducers and Levenshtein automata belong to systems/internal/prefix",
+		},
+		{
 			[]string{"github.com/parquet-go/parquet-go"},
 			[]string{"systems/adclicks", "harness/export"},
 			"Parquet files are exports of runs, or the archive of adclicks",

@@ -22,6 +22,8 @@ type Store interface {
 	Put(ctx context.Context, name string, body []byte) error
 	Get(ctx context.Context, name string) ([]byte, error)
 	List(ctx context.Context, prefix string) (names []string, err error)
+	// Delete removes an object, if it is there.
+	Delete(ctx context.Context, name string) error
 }
 
 // In keeps objects in Postgres, so that they go when the run's database goes, in the table
@@ -56,6 +58,12 @@ func (t table) List(ctx context.Context, prefix string) (names []string, err err
 			return err
 		})
 	return names, stores.Failed("listing objects", err)
+}
+
+// Delete implements Store.
+func (t table) Delete(ctx context.Context, name string) error {
+	_, err := t.db.Exec(ctx, `DELETE FROM objects WHERE name = $1`, name)
+	return stores.Failed("deleting an object", err)
 }
 
 // Pack makes an object of values, as compressed lines of JSON.

@@ -193,3 +193,46 @@ func TestAppend(t *testing.T) {
 		t.Errorf("a closed client gave %v", err)
 	}
 }
+
+// TestTail: a tail shows each record once and in order, those too that came before there was a
+// topic for it, and knows where the topic ends.
+func TestTail(t *testing.T) {
+	cfg, client := cluster(t)
+	missing := partitions.Tail{Config: cfg, Topic: "missing"}
+	if _, err := missing.End(t.Context()); err == nil {
+		t.Error("a topic that is not there has an end")
+	}
+	tail := partitions.Tail{Config: cfg, Topic: "log"}
+	defer tail.Close()
+	var seen []int64
+	for range 2 {
+		for range 10 {
+			err := partitions.Append(t.Context(), cfg, client,
+				&kgo.Record{Topic: topics.Name(cfg, "log"), Value: []byte("x"), // in partition 0:
+					Key: []byte("a")}, errFull)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		end, err := tail.End(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for int64(len(seen)) < end {
+			if err := tail.Take(t.Context(), time.Second, 3, func(r *kgo.Record) error {
+				seen = append(seen, r.Offset)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, offset := range seen {
+		if offset != int64(i) {
+			t.Fatalf("the tail showed %v", seen)
+		}
+	}
+	if len(seen) != 20 {
+		t.Errorf("the tail showed %d records, want 20", len(seen))
+	}
+}

@@ -284,11 +284,11 @@ func (c *Client) exchange(
 	}
 	got.body = bytes.Clone(resp.Body())
 	for _, name := range x.reads {
-		if text := resp.Header.Peek(name); len(text) > 0 {
+		if lines := resp.Header.PeekAll(name); len(lines) > 0 {
 			if got.head == nil {
 				got.head = map[string]string{}
 			}
-			got.head[name] = string(text)
+			got.head[name] = string(bytes.Join(lines, []byte(", ")))
 		}
 	}
 	return got, nil

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strings"
 
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -59,7 +60,7 @@ func Via[Req, Resp, S any](
 		}
 		got := received{status: w.Code, body: w.Body.Bytes(), head: map[string]string{}}
 		for _, name := range k.reply.headers {
-			got.head[name] = w.Header().Get(name)
+			got.head[name] = strings.Join(w.Header().Values(name), ", ")
 		}
 		reply, err := k.believe(got, asked)
 		if err != nil {
@@ -96,14 +97,20 @@ func Transport(h http.Handler) http.RoundTripper { return inProcess{h} }
 
 type inProcess struct{ handler http.Handler }
 
-// RoundTrip lets the handler answer.
-func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip lets the handler answer. If it panics, as it would in a server of its own, there is no
+// answer.
+func (t inProcess) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			resp, err = nil, fmt.Errorf("answering %s: %v", r.URL.Path, p)
+		}
+	}()
 	w := httptest.NewRecorder()
 	t.handler.ServeHTTP(w, r)
 	if r.Body != nil {
 		_ = r.Body.Close() // there is nothing to lose
 	}
-	resp := w.Result()
+	resp = w.Result()
 	resp.Request = r
 	return resp, nil
 }

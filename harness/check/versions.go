@@ -66,7 +66,7 @@ type Freshness struct {
 	Grace time.Duration
 	// Slack is added to each promise that is not of at once: no store is faster than it is.
 	Slack time.Duration
-	// Looks counts the sights after a change was due.
+	// Looks counts the sights after a change had to be seen.
 	Looks int
 }
 
@@ -89,19 +89,34 @@ func (f *Freshness) excused(v VersionChange, faults []history.Window) time.Durat
 	return until
 }
 
-// Look compares what was shown of a thing with the changes of it that were due by then.
+// promised is a change, and from when on it must be seen.
+type promised struct {
+	VersionChange
+	from time.Duration
+}
+
+// Look compares what was shown of a thing with the changes of it that had to be seen by then.
 func (f *Freshness) Look(thing string, changes []VersionChange, shown []VersionSight) {
 	faults := slices.SortedFunc(slices.Values(f.Faults()), func(a, b history.Window) int {
 		return cmp.Compare(a.Start, b.Start)
 	})
-	acked := slices.DeleteFunc(slices.Clone(changes), VersionChange.Unanswered)
-	slices.SortFunc(acked, func(a, b VersionChange) int { return cmp.Compare(f.due(a), f.due(b)) })
+	var acked []promised
+	for _, v := range changes {
+		switch {
+		case v.Unanswered():
+		case v.Within == 0:
+			acked = append(acked, promised{v, v.End})
+		default:
+			acked = append(acked, promised{v, f.excused(v, faults)})
+		}
+	}
+	slices.SortFunc(acked, func(a, b promised) int { return cmp.Compare(a.from, b.from) })
 	shown = slices.SortedFunc(slices.Values(shown), func(a, b VersionSight) int {
 		return cmp.Compare(a.Start, b.Start)
 	})
-	var now, later VersionChange // the highest of those promised for at once, and for later
+	var now, later promised // the highest of those promised for at once, and for later
 	for _, at := range shown {
-		for len(acked) > 0 && f.due(acked[0]) < at.Start {
+		for len(acked) > 0 && acked[0].from < at.Start {
 			into := &later
 			if acked[0].Within == 0 {
 				into = &now
@@ -120,7 +135,7 @@ func (f *Freshness) Look(thing string, changes []VersionChange, shown []VersionS
 		case v < now.Version:
 			f.ViolateAt(at.End, []uint64{now.Op, at.Op}, "%s was shown version %d from %v on, and %d "+
 				"was acknowledged at %v as visible", thing, v, at.Start, now.Version, now.End)
-		case v < later.Version && at.Start > f.excused(later, faults):
+		case v < later.Version:
 			f.LateAt(at.End, []uint64{later.Op, at.Op}, "%s was shown version %d from %v on, and %d "+
 				"was acknowledged at %v, to be visible within %v", thing, v, at.Start, later.Version,
 				later.End, later.Within)

@@ -195,7 +195,7 @@ func (e *Edge) replace(req *request, got arrival) {
 		e.store.put(o, req.Header)
 		again, _ := o.usable(nil, now, e.cfg.StaleWhileRevalidate)
 		apart = again == forward && !o.shareable()
-	case got.fault != 0:
+	case got.fault != 0 || aboutRequest(got.status):
 		return
 	case req.Header.Get("Authorization") == "":
 		e.store.drop(req.uri, func(old *object) bool { return old.matches(req.Header) })
@@ -205,6 +205,17 @@ func (e *Edge) replace(req *request, got arrival) {
 	} else {
 		delete(e.marks, req.key)
 	}
+}
+
+// aboutRequest says which statuses refuse a request for what is in its headers, or for how often it
+// came, and say nothing of the resource.
+func aboutRequest(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone,
+		http.StatusRequestURITooLong:
+		return false
+	}
+	return status >= 400 && status < 500
 }
 
 // call bounds one request to the origin in time.

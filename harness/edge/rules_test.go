@@ -422,6 +422,11 @@ func validation() []rule {
 			GET /a -> 200 v1 #1
 			+11s GET /a -> 404 v2 #2
 			GET /a -> 304 #3 | > If-None-Match:`},
+		{"4.3.3 a refusal of one request says nothing of the resource", plain(),
+			says(tagged, "429", "304"), `
+			GET /a -> 200 v1 #1
+			+11s GET /a -> 429 v2 #2
+			GET /a -> 200 v1 #3 | > If-None-Match: "a"`},
 		{"4.3.3 a server's error is passed on and replaces nothing", plain(), says(tagged, "503", "304"), `
 			GET /a -> 200 v1 #1
 			+11s GET /a -> 503 v2 #2

@@ -61,7 +61,7 @@ const most = prefix.Most
 type SuggestRequest struct {
 	ID     uint64 `json:"-" query:"op_id" op:"id" default:"" min:"1" max:"9223372036854775807"`
 	User   uint64 `json:"-" query:"user" op:"key,user-" default:"0" max:"9007199254740991" doc:"whose searches come first; 0 is nobody's"`
-	Prefix string `json:"-" query:"prefix" min:"1" max:"100" example:"suggestion" doc:"what was typed so far"`
+	Prefix string `json:"-" query:"prefix" min:"1" max:"100" example:"suggestion" doc:"what was typed so far, in characters of UTF-8, upper and lower case apart"`
 	Edits  int    `json:"-" query:"edits" default:"0" min:"0" max:"2" doc:"how many characters of it may be wrong, missing or too many: one of 6, two of 9"`
 	Most   int    `json:"-" query:"most" default:"10" min:"1" max:"10" doc:"how many suggestions at most"`
 }
@@ -110,9 +110,9 @@ type Suggestions struct {
 // Suggestion is one of them.
 type Suggestion struct {
 	Phrase   string `json:"phrase"`
-	Score    int64  `json:"score" min:"0"`
+	Score    int64  `json:"score" min:"0" doc:"by the windows of the reset, as of the version's slot; who has none is only suggested to those who searched for it"`
 	Trending bool   `json:"trending" doc:"it is searched for more often lately than before"`
-	Personal bool   `json:"personal" doc:"the user searched for it"`
+	Personal bool   `json:"personal" doc:"it is one of the last ten different phrases that the user searched for; they come first, whatever their score"`
 }
 
 // API is what each operation is as a call, in a history and over HTTP.
@@ -124,6 +124,7 @@ func API() *api.Table[Suggester] {
 		Kinds: []api.Kind[Suggester]{
 			api.Op(KindQuery, "POST /v1/queries", Suggester.Query, api.About{
 				Summary: "Count what a user searched for.", Reply: "It is in the log.",
+				Detail: "Clients do not repeat it: what is sent twice may be counted twice.",
 				Status: http.StatusCreated, Refuses: []error{ErrUnavailable, ErrOverloaded}}),
 			api.Op(KindSuggest, "GET /v1/suggestions", Suggester.Suggest, api.About{
 				Summary: "Complete what a user has typed.", Detail: "What the user searched for lately comes " +
@@ -160,7 +161,7 @@ type ResetRequest struct {
 // Audit is what can be read in the end: of the stores, or of a foreign server's audit endpoint.
 type Audit struct {
 	Log     []LogRow   `json:"log" doc:"every query, in any order"`
-	Blocked []BlockRow `json:"blocked" doc:"every phrase that was blocked"`
+	Blocked []BlockRow `json:"blocked" doc:"every block, also of a phrase that was blocked before"`
 	Lists   []ListRow  `json:"lists" doc:"what is suggested now to nobody in particular, for each first character of a phrase in the log"`
 	// IndexBytes is how large an index is, 0 if nobody says.
 	IndexBytes int64 `json:"index_bytes,omitzero" min:"0" doc:"about how large the index is, without users' own phrases"`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,9 +41,10 @@ func invariants(p Params) []check.Invariant {
 	return []check.Invariant{
 		s.State(AckedLogged, "an acknowledged query is in the log once, as it was asked for, at the "+
 			"position that it was given and after those that were acknowledged before it began; nothing "+
-			"else is, and slots only rise",
+			"else is, and slots only rise, as time passes",
 			check.AckedDurable(logged), check.NoPhantom(logged), check.AtMostOnce(queryFact, check.ByOp),
-			check.AtMostOnce(queryFact, check.ByThing), knowing(asAsked), knowing(inOrder)),
+			check.AtMostOnce(queryFact, check.ByThing), knowing(asAsked), knowing(inOrder),
+			knowing(slotsPass(p))),
 		s.State(AsTyped, "each suggestion begins with what was typed, or differs from that by no more "+
 			"characters than may be wrong; none comes twice, and no more come than were asked for",
 			knowing(asTyped)),
@@ -166,7 +168,7 @@ func knowing(judge func(j judged)) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
 		if !a.seen.read { // by the first of the clauses, which share one reading
 			a.seen.read = true
-			a.seen.slowest = r.Slowest()
+			a.seen.slowest = r.Slowest(KindQuery, KindSuggest)
 			r.See(a.seen.see)
 		}
 		return func() {
@@ -236,6 +238,36 @@ func inOrder(j judged) {
 	j.Need(pairs > 0, "no query began after another one")
 }
 
+// clockSlack is by how much the log's clock may be set while a run lasts.
+const clockSlack = time.Second
+
+// slotsPass compares the slots of acknowledged queries with the time that passed since the first of
+// them, by the client's clock: windows that roll in another time count what they should not.
+func slotsPass(p Params) func(judged) {
+	return func(j judged) {
+		acked := slices.DeleteFunc(j.seen.began(), func(a asked) bool { return a.Unanswered() })
+		slots := map[uint64]int64{}
+		for _, row := range j.Log {
+			slots[row.ID] = row.Slot
+		}
+		slot := time.Duration(p.SlotMS) * time.Millisecond
+		for _, a := range acked {
+			first := acked[0]
+			from, has := slots[first.Op]
+			to, too := slots[a.Op]
+			if !has || !too {
+				continue // said by another clause
+			}
+			j.Checked(1)
+			passed, slack := time.Duration(to-from)*slot, 2*slot+clockSlack
+			if passed < a.Start-first.End-slack || passed > a.End-first.Start+slack {
+				j.Violate([]uint64{first.Op, a.Op}, "the log is in slot %d for a query of %v, and in %d for "+
+					"one of %v; a slot is %v", from, first.Start, to, a.Start, slot)
+			}
+		}
+	}
+}
+
 // asTyped looks at each suggestion for itself.
 func asTyped(j judged) {
 	right, nearby := false, false
@@ -269,25 +301,28 @@ func asTyped(j judged) {
 
 // neverBlocked looks for phrases that were blocked.
 func neverBlocked(j judged) {
+	ended := map[string]asked{} // the first block of each phrase that was acknowledged
+	for phrase, list := range j.seen.blocks {
+		for _, b := range list {
+			if first, has := ended[phrase]; !b.Unanswered() && (!has || b.End < first.End) {
+				ended[phrase] = b
+			}
+		}
+	}
+	phrases := slices.Sorted(maps.Keys(ended))
 	tried := false
 	for _, l := range j.seen.looks {
-		shown := map[string]bool{}
 		for _, s := range l.phrases {
-			shown[s.Phrase] = true
-		}
-		for phrase, list := range j.seen.blocks {
-			if !shown[phrase] && !strings.HasPrefix(phrase, l.req.Prefix) {
-				continue
+			if b, blocked := ended[s.Phrase]; blocked && b.End < l.Start {
+				j.ViolateAt(l.End, []uint64{b.Op, l.Op}, "%q was suggested at %v, and its block was "+
+					"acknowledged at %v", s.Phrase, l.Start, b.End)
 			}
-			for _, b := range list {
-				if b.End >= l.Start {
-					continue
-				}
+		}
+		i, _ := slices.BinarySearch(phrases, l.req.Prefix)
+		for ; i < len(phrases) && strings.HasPrefix(phrases[i], l.req.Prefix); i++ {
+			if ended[phrases[i]].End < l.Start {
+				tried = true
 				j.Checked(1)
-				if tried = true; shown[phrase] {
-					j.ViolateAt(l.End, []uint64{b.Op, l.Op}, "%q was suggested at %v, and its block was "+
-						"acknowledged at %v", phrase, l.Start, b.End)
-				}
 				break
 			}
 		}

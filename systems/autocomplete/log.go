@@ -3,8 +3,10 @@ package autocomplete
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -59,9 +61,9 @@ func logBehind(ctx context.Context, st *opened, version int64) (int64, error) {
 // audit reads the log, what is blocked, and lists of an API that begins now.
 func audit(
 	ctx context.Context, st *opened, open func(context.Context, *opened) (Suggester, error),
-) (any, error) {
+) (all any, err error) {
 	a := Audit{Log: []LogRow{}, Lists: []ListRow{}}
-	err := partitions.Each(ctx, st.Config, st.Kafka, topicQueries, func(r *kgo.Record) error {
+	err = partitions.Each(ctx, st.Config, st.Kafka, topicQueries, func(r *kgo.Record) error {
 		row, err := read(r, st.Params)
 		if n := len(a.Log); n > 0 {
 			row.Slot = max(row.Slot, a.Log[n-1].Slot)
@@ -81,10 +83,13 @@ func audit(
 		return nil, err
 	}
 	if c, is := s.(io.Closer); is {
-		defer func() { err = c.Close() }()
+		defer func() { err = errors.Join(err, c.Close()) }()
 	}
 	for _, first := range firsts(a.Log) {
 		found, err := s.Suggest(ctx, SuggestRequest{Prefix: first, Most: most})
+		for errors.Is(err, ErrUnavailable) && sut.Pause(ctx, 100*time.Millisecond) { // a long log is read
+			found, err = s.Suggest(ctx, SuggestRequest{Prefix: first, Most: most})
+		}
 		if err != nil {
 			return nil, err
 		}

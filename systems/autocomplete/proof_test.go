@@ -165,6 +165,15 @@ func TestClauses(t *testing.T) {
 		{autocomplete.AckedLogged, "a lower slot", check.Broken, func(e *evidence) {
 			e.Audit.Log[0].Slot = 9
 		}, "at position 2 the log is in slot 0"},
+		{autocomplete.AckedLogged, "slots that stand still", check.Broken, func(e *evidence) {
+			e.Records[7].Start, e.Records[7].End = time.Minute, time.Minute+ms
+			for i := range e.Audit.Log {
+				e.Audit.Log[i].Slot = 0
+			}
+		}, "a slot is 100ms"},
+		{autocomplete.AckedLogged, "slots that run", check.Broken, func(e *evidence) {
+			e.Audit.Log[3].Slot = 1000
+		}, "a slot is 100ms"},
 		{autocomplete.AckedLogged, "both at once", check.Held, func(e *evidence) {
 			reply(1, `{"position":3,"visible_within_ms":0}`)(e)
 			reply(2, `{"position":2,"visible_within_ms":0}`)(e)

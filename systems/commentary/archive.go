@@ -24,10 +24,10 @@ const placeArchived = "archived"
 // shelf is the prefix of a match's objects.
 func shelf(match uint64) string { return fmt.Sprintf("matches/%d/", match) }
 
-// archiver moves the comments of a match that are old to the archive, but for the newest thirty.
-// It locks the match, so that none is corrected meanwhile; it writes the object first, and then
-// deletes the rows. After a crash in between they may be corrected, and are archived again: the
-// object names the ids, and is replaced.
+// archiver moves the comments of a match that are old to the archive, but for the newest thirty. It
+// locks the match, so that none is corrected meanwhile; it writes the object first, and then
+// deletes the rows. After a crash in between they may be corrected, and are archived again, in
+// another object.
 func archiver() role {
 	return role{Name: "archiver", Summary: "moves old comments to compressed objects",
 		Places: []string{placeArchived},
@@ -70,8 +70,11 @@ func archive(ctx context.Context, st *opened, match uint64) error {
 			return err
 		}
 		st.Config.Passed(placeArchived)
-		_, err = tx.Exec(ctx, `DELETE FROM comments WHERE match_id = $1 AND id BETWEEN $2 AND $3`, match,
-			list[0].ID, list[len(list)-1].ID)
+		ids := make([]int64, len(list))
+		for i, c := range list {
+			ids[i] = c.ID
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM comments WHERE match_id = $1 AND id = ANY ($2)`, match, ids)
 		return err
 	})
 }
@@ -85,18 +88,8 @@ func archived(ctx context.Context, st *opened, match uint64) (list []Comment, er
 // past reads older comments: rows first, and then the archive, to which they may have gone
 // meanwhile.
 func past(ctx context.Context, st *opened, req PastRequest) (Past, error) {
-	list, err := stores.Collect[row](ctx, st.DB, `SELECT coalesce(c.id, 0), coalesce(c.version, 0),
-			coalesce(c.ball, ''), coalesce(c.said, ''), m.version
-		FROM matches m LEFT JOIN LATERAL (SELECT * FROM comments WHERE match_id = m.id AND id < $2
-			ORDER BY id DESC LIMIT $3) c ON true
-		WHERE m.id = $1 ORDER BY c.id DESC`, req.Match, req.Before, req.Most)
-	p := Past{Comments: []Comment{}}
-	for _, r := range list {
-		p.Version = r.Now
-		if r.ID > 0 {
-			p.Comments = append(p.Comments, r.Comment)
-		}
-	}
+	v, err := rows(ctx, st, req)
+	p := Past{v.version, v.comments}
 	if err == nil && p.Version > 0 && len(p.Comments) < req.Most {
 		var old []Comment
 		old, err = archived(ctx, st, req.Match)

@@ -33,8 +33,8 @@ const (
 
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
-	// ErrNoComment: what is to be corrected is not there, or is archived.
-	ErrNoComment = sut.Refusal("no_comment", "there is no such comment, or it is archived")
+	// ErrNoComment: what is to be corrected is not there, or too old to be corrected.
+	ErrNoComment = sut.Refusal("no_comment", "there is no such comment, or it is too old")
 	// ErrUnavailable: a store that is written first is away, so that nothing was stored.
 	ErrUnavailable = sut.Refusal("unavailable", "comments cannot be kept now")
 )
@@ -83,7 +83,7 @@ type LatestRequest struct {
 	Match uint64 `json:"-" path:"match" op:"key,match-" min:"1" max:"9007199254740991"`
 	Since int64  `json:"-" query:"since" default:"0" min:"0" max:"9007199254740991" doc:"the version that the viewer has: comments that have not changed since are left out"`
 	Wait  int64  `json:"-" query:"wait" default:"0" min:"0" max:"10000" doc:"milliseconds for which a server may keep a viewer waiting for something newer than since"`
-	Have  string `json:"-" header:"If-None-Match" max:"100" doc:"the ETag of an answer to the same request"`
+	Have  string `json:"-" header:"If-None-Match" max:"1000" doc:"the ETag of an answer to the same request"`
 }
 
 // PastRequest asks for older comments.
@@ -102,7 +102,7 @@ type Published struct {
 
 // Latest is what is new.
 type Latest struct {
-	Version  int64     `json:"version" op:"value" min:"0" doc:"all changes up to it are in this answer; 0 if there is none"`
+	Version  int64     `json:"version" op:"value" min:"0" doc:"all changes up to it are in this answer, and it may be higher than the last of them"`
 	NextPoll int64     `json:"next_poll_ms" min:"0" max:"600000" doc:"when to look again"`
 	Comments []Comment `json:"comments" doc:"the newest first: of the newest thirty those that have changed since the version that was asked about"`
 
@@ -155,7 +155,7 @@ func API() *api.Table[Commentary] {
 			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{p.Matches}, err
 		},
-		PendingMeans: "How many changes are not kept for good.",
+		PendingMeans: "How many changes are not kept for good, or not seen yet by who has nothing.",
 		Audit:        Audit{},
 	}
 }
@@ -203,8 +203,8 @@ type Params struct {
 	Wait      sut.Duration `json:"wait" min:"0s" max:"10s" doc:"for how long an app lets itself be kept waiting for something new"`
 	Pasts     float64      `json:"pasts" min:"0" max:"1" doc:"share of the viewers who scroll back"`
 
-	CopyFor      sut.Duration `json:"copy_for" min:"100ms" max:"1h" doc:"how long a copy in Redis is used before it is read anew"`
-	MaxAge       sut.Duration `json:"max_age" min:"1s" max:"60s" doc:"how long an edge uses an answer, in whole seconds"`
+	CopyFor      sut.Duration `json:"copy_for" min:"100ms" max:"5s" doc:"how long a copy in Redis is used before it is read anew"`
+	MaxAge       sut.Duration `json:"max_age" min:"1s" max:"5s" doc:"how long an edge uses an answer, in whole seconds"`
 	ArchiveAfter sut.Duration `json:"archive_after" min:"1s" max:"87600h" doc:"the age at which comments are archived"`
 	WriteEvery   sut.Duration `json:"write_every" min:"1ms" max:"1m" doc:"how often a design that answers before it writes to Postgres does so"`
 }

@@ -5,10 +5,13 @@ import (
 	_ "embed" // the scripts
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/harness/design"
 	"stampede/harness/stores"
 )
 
@@ -68,12 +71,16 @@ func put(ctx context.Context, st *opened, c ChangeRow) error {
 	return stores.Failed("changing a copy", err)
 }
 
-// fill makes a copy.
-func fill(ctx context.Context, st *opened, match uint64, v view) error {
+// fill makes a copy of what was read by then. It lasts as long as a copy may, from before the read.
+func fill(ctx context.Context, st *opened, match uint64, v view, read time.Time) error {
+	lasts := st.Params.CopyFor.D() - time.Since(read)
+	if lasts < time.Millisecond {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
 	defer cancel()
 	err := redis.NewScript(fillLua).Run(ctx, st.Redis, copyKeys(st, match),
-		append([]any{v.version, st.Params.CopyFor.D().Milliseconds()}, v.members()...)...).Err()
+		append([]any{v.version, lasts.Milliseconds()}, v.members()...)...).Err()
 	return stores.Failed("making a copy", err)
 }
 
@@ -104,9 +111,10 @@ func (s server) copied(ctx context.Context, match uint64, known int64) (view, er
 	}
 	read, wrong, _ := s.flights.Do(strconv.FormatUint(match, 10), func() (any, error) {
 		ctx := context.WithoutCancel(ctx) // it is for others too
+		began := time.Now()
 		v, wrong := kept(ctx, s.opened, match)
 		if wrong == nil && err == nil {
-			if err := fill(ctx, s.opened, match, v); err != nil {
+			if err := fill(ctx, s.opened, match, v, began); err != nil {
 				s.Config.Warn("a match has no copy", err)
 			}
 		}
@@ -114,4 +122,32 @@ func (s server) copied(ctx context.Context, match uint64, known int64) (view, er
 	})
 	v, _ := read.(view)
 	return v, wrong
+}
+
+// copiesPending counts the copies that lack a change, which they may for a while.
+func copiesPending() design.State[Params] {
+	return design.State[Params]{Pending: func(
+		ctx context.Context, st *opened,
+	) (n int64, what string, err error) {
+		matches, err := stores.Collect[struct {
+			ID      uint64
+			Version int64
+		}](ctx, st.DB, `SELECT id, version FROM matches`)
+		if err != nil || len(matches) == 0 {
+			return 0, "", stores.Failed("reading versions", err)
+		}
+		keys := make([]string, len(matches))
+		for i, m := range matches {
+			keys[i] = copyKeys(st, m.ID)[1]
+		}
+		versions, err := st.Redis.MGet(ctx, keys...).Result()
+		for i, found := range versions {
+			text, there := found.(string)
+			version, wrong := strconv.ParseInt(text, 10, 64)
+			if there && (wrong != nil || version < matches[i].Version) {
+				n++
+			}
+		}
+		return n, fmt.Sprintf("%d copies lack a change", n), stores.Failed("reading copies", err)
+	}}
 }

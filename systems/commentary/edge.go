@@ -3,6 +3,7 @@ package commentary
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"sync/atomic"
 
@@ -43,6 +44,7 @@ func edged(v variant, cfg edge.Config, cache func(Params) string) variant {
 	d := copiesPlan()
 	d.cache = cache
 	d.within = func(p Params) int64 { return (p.MaxAge.D() + p.CopyFor.D()).Milliseconds() }
+	v.State = copiesPending()
 	v = inPostgres(v, d)
 	v.Needs = []sut.Service{sut.Redis}
 	v.Open = func(_ context.Context, st *opened) (Commentary, error) {
@@ -76,6 +78,23 @@ func (b behindEdge) Latest(ctx context.Context, req LatestRequest) (Latest, erro
 		return Latest{}, ErrUnavailable
 	}
 	return b.latest(ctx, req)
+}
+
+// WriteMetrics writes what the edge has done: what background validations cost shows nowhere else.
+func (b behindEdge) WriteMetrics(out io.Writer) {
+	c := b.edge.Counts()
+	for _, m := range []struct {
+		name, help string
+		value      int64
+	}{
+		{"edge_requests", "Looks that the edge answered.", c.Requests()},
+		{"edge_origin_requests", "Requests of the edge to the API.", c.OriginRequests},
+		{"edge_viewer_bytes", "Bodies that viewers were sent.", c.BytesToViewers},
+		{"edge_origin_bytes", "Bodies that the edge was sent.", c.BytesFromOrigin},
+	} {
+		fmt.Fprintf(out, "# HELP commentary_%[1]s %[2]s\n# TYPE commentary_%[1]s counter\n"+
+			"commentary_%[1]s_total %[3]d\n", m.name, m.help, m.value)
+	}
 }
 
 // Close ends what the edge does in the background.

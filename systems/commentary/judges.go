@@ -132,7 +132,8 @@ type asked struct {
 type sighting struct {
 	check.VersionSight
 	request
-	tag       string
+	tag       string // without what says that it is weak
+	said      string // the one that is unchanged, if the answer says that
 	unchanged bool
 	origin    bool // no cache answered it
 	bytes     int  // of its body
@@ -222,11 +223,11 @@ func (s *seen) look(m *seenMatch, rec *history.Record) sighting {
 	if at.wrong = misread(rec, &l); at.wrong != "" || err != nil {
 		return at
 	}
-	at.Version, at.tag, at.unchanged = l.Version, l.ETag, l.Unchanged
+	at.Version, at.tag, at.unchanged = l.Version, weak(l.ETag), l.Unchanged
 	at.request = request{req.Since, req.Wait}
-	at.origin = !strings.Contains(l.Served, "hit")
-	if l.Unchanged {
-		at.tag = cmp.Or(at.tag, req.Have)
+	at.origin = !byCache(l.Served)
+	if l.Unchanged { // what is, is the answer that the viewer has
+		at.tag, at.said = weak(req.Have), weak(l.ETag)
 		return at
 	}
 	at.bytes = len(rec.Reply.Body)
@@ -240,6 +241,19 @@ func (s *seen) look(m *seenMatch, rec *history.Record) sighting {
 	want := view{l.Version, m.shown(l.Version, math.MaxInt64, newest)}.since(req.Since)
 	at.wrong = differ(l.Version, l.Comments, want)
 	return at
+}
+
+// weak is an ETag by which answers are compared that say the same, in whatever encoding (RFC 9110
+// section 8.8.3.2).
+func weak(tag string) string { return strings.TrimPrefix(tag, "W/") }
+
+// byCache says whether a Cache-Status says that a cache had the answer, or got it for others too.
+func byCache(served string) bool {
+	parts := strings.FieldsFunc(served, func(r rune) bool { return r == ';' || r == ',' })
+	return slices.ContainsFunc(parts, func(part string) bool {
+		part = strings.TrimSpace(part)
+		return part == "hit" || part == "collapsed"
+	})
 }
 
 // tag takes in an answer that has a name. Of several that have it, the newest counts as what is
@@ -466,12 +480,17 @@ func tagsStand(j judged) {
 				j.Violate([]uint64{at.apart, at.Op}, "%s: two answers to a viewer with version %d have the "+
 					"ETag %s, and are not the same", key, at.request.since, at.tag)
 			}
-			if _, known := m.tags[at.request][at.tag]; at.unchanged && !known {
-				j.Violate([]uint64{at.Op}, "%s: a viewer with the ETag %s was told that nothing has changed, "+
+			if !at.unchanged {
+				continue
+			}
+			unchanged++
+			if _, known := m.tags[at.request][at.tag]; !known {
+				j.Violate([]uint64{at.Op}, "%s: a viewer with the ETag %q was told that nothing has changed, "+
 					"and no answer has it", key, at.tag)
 			}
-			if at.unchanged {
-				unchanged++
+			if at.said != "" && at.said != at.tag {
+				j.Violate([]uint64{at.Op}, "%s: a viewer with the ETag %s was told that %s has not changed",
+					key, at.tag, at.said)
 			}
 		}
 	})

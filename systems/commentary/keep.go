@@ -53,14 +53,19 @@ type row struct {
 	Now int64
 }
 
-// kept reads a match in Postgres.
+// kept reads a match in Postgres, as who looks is shown it.
 func kept(ctx context.Context, st *opened, match uint64) (view, error) {
+	return rows(ctx, st, PastRequest{Match: match, Before: maxID, Most: newest})
+}
+
+// rows reads the comments of a match that are not archived.
+func rows(ctx context.Context, st *opened, req PastRequest) (view, error) {
 	list, err := stores.Collect[row](ctx, st.DB, `SELECT coalesce(c.id, 0), coalesce(c.version, 0),
 			coalesce(c.ball, ''), coalesce(c.said, ''), m.version
-		FROM matches m LEFT JOIN LATERAL (SELECT * FROM comments WHERE match_id = m.id
-			ORDER BY id DESC LIMIT $2) c ON true
-		WHERE m.id = $1 ORDER BY c.id DESC`, match, newest)
-	var v view
+		FROM matches m LEFT JOIN LATERAL (SELECT * FROM comments WHERE match_id = m.id AND id < $2
+			ORDER BY id DESC LIMIT $3) c ON true
+		WHERE m.id = $1 ORDER BY c.id DESC`, req.Match, req.Before, req.Most)
+	v := view{comments: []Comment{}}
 	for _, r := range list {
 		v.version = r.Now
 		if r.ID > 0 {

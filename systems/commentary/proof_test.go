@@ -290,8 +290,15 @@ func TestClauses(t *testing.T) {
 		{commentary.OneAnswer, "as it is", check.Held, asIs, ""},
 		{commentary.OneAnswer, "two answers", check.Broken,
 			reply(4, `{"version":2,"comments":[`+out+`,`+six+`],"etag":"\"1\""}`), "are not the same"},
-		{commentary.OneAnswer, "unchanged since no answer", check.Broken,
-			reply(2, `{"etag":"\"9\"","unchanged":true}`), "and no answer has it"},
+		{commentary.OneAnswer, "unchanged since no answer", check.Broken, func(e *evidence) {
+			e.Records[1].Reply.Body = []byte(`{"version":1,"comments":[` + six + `],"etag":"\"7\""}`)
+		}, "and no answer has it"},
+		{commentary.OneAnswer, "another one is unchanged", check.Broken,
+			reply(2, `{"etag":"\"2\"","unchanged":true}`), `was told that "2" has not changed`},
+		{commentary.OneAnswer, "unchanged, in another encoding", check.Held, func(e *evidence) {
+			reply(1, `{"version":1,"comments":[`+six+`],"etag":"W/\"1\""}`)(e)
+			reply(2, `{"etag":"W/\"1\"","unchanged":true}`)(e)
+		}, ""},
 		{commentary.OneAnswer, "unchanged without having anything", check.Broken, func(e *evidence) {
 			e.Records[2].Op = e.Records[1].Op
 			e.Records[2].Op.ID = 129
@@ -331,6 +338,15 @@ func TestClauses(t *testing.T) {
 			late(e)
 			fault(e)
 		}, ""},
+		{commentary.SeenInTime, "later than promised, and a newer one is excused", check.Broken,
+			func(e *evidence) {
+				e.Records[3].Reply.Body = []byte(`{"version":2,"visible_within_ms":10}`)
+				e.Records[5].Reply.Body = []byte(`{"version":3,"visible_within_ms":10}`)
+				e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "away", Start: 62 * ms,
+					End: 200 * ms, Recovered: 300 * ms, Fault: "kill redis", Evidence: []string{"it was off"}}}
+				e.Records[7].Start, e.Records[7].End = 900*ms, 901*ms
+				reply(7, `{"version":1,"comments":[`+six+`]}`)(e)
+			}, "2 was acknowledged at 45ms, to be visible within 10ms"},
 		{commentary.SeenInTime, "nobody looked", check.Undecided, without(commentary.KindLatest),
 			"nobody looked"},
 

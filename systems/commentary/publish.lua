@@ -2,15 +2,15 @@
 -- KEYS: as of begin.lua, and the list.
 -- ARGV: the change's identity, its match, the comment or 0 for a new one, the ball, the text, how many
 -- comments are kept, and how long a match is live, in milliseconds.
--- Returns the version, the comment and the ball, or what there is not: a match of this run of Redis, or
--- a comment.
+-- Returns the version, the comment and the ball, or what there is not: a comment, or a match of this
+-- run of Redis, and the run.
 local known = redis.call('HGET', KEYS[3], ARGV[1])
 if known then
     return cjson.decode(known)
 end
-if redis.call('EXISTS', KEYS[2]) == 0 or
-    redis.call('GET', KEYS[4]) ~= string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') then
-    return {'no match'}
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+if redis.call('EXISTS', KEYS[2]) == 0 or redis.call('GET', KEYS[4]) ~= run then
+    return {'no match', run}
 end
 local id, ball = ARGV[3], ARGV[4]
 if id ~= '0' then

@@ -20,10 +20,8 @@ func restartingSequence() variant {
 		Guarantees: "what is acknowledged is seen at once, and kept while Redis keeps it",
 		GivesUp:    "the order of what comes after a restart",
 		Breaks: append(lostByRedis(), sut.Break{Invariant: CommitOrder, Under: sut.RedisLoss},
-			sut.Break{Invariant: OneAnswer, Under: sut.RedisLoss, Shows: sut.AtTimes},
 			sut.Break{Invariant: NeverBack, Under: sut.RedisLoss, Shows: sut.AtTimes},
 			sut.Break{Invariant: CommitOrder, Under: sut.PowerLoss},
-			sut.Break{Invariant: OneAnswer, Under: sut.PowerLoss, Shows: sut.AtTimes},
 			sut.Break{Invariant: NeverBack, Under: sut.PowerLoss, Shows: sut.AtTimes}),
 	}, func(context.Context, *opened, view) (int64, error) { return 0, nil })
 }

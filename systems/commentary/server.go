@@ -9,11 +9,13 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// plan is what a design that keeps changes in Postgres does of its own.
+// plan is what a design does of its own.
 type plan struct {
 	// look reads a match. For those who know a version, it may leave out the comments if it is
 	// still that one.
 	look func(s server, ctx context.Context, match uint64, known int64) (view, error)
+	// keep adds a change, once, and gives it its version; nil is to Postgres.
+	keep func(ctx context.Context, st *opened, c *ChangeRow) error
 	// beside are statements in the transaction of a change, with the match as $1.
 	beside []string
 	// then is called once a change is kept; nil does nothing.
@@ -49,7 +51,7 @@ func audited(
 	}
 }
 
-// server is the API of a design that keeps changes in Postgres.
+// server is the API of a design.
 type server struct {
 	*opened
 	plan
@@ -79,7 +81,13 @@ func (s server) Correct(ctx context.Context, req CorrectRequest) (Published, err
 }
 
 func (s server) change(ctx context.Context, c ChangeRow) (Published, error) {
-	if err := keep(ctx, s.opened, &c, s.beside...); err != nil {
+	add := s.keep
+	if add == nil {
+		add = func(ctx context.Context, st *opened, c *ChangeRow) error {
+			return keep(ctx, st, c, s.beside...)
+		}
+	}
+	if err := add(ctx, s.opened, &c); err != nil {
 		return Published{}, err
 	}
 	s.Config.Passed(placeCommitted)
@@ -116,11 +124,22 @@ func (s server) Latest(ctx context.Context, req LatestRequest) (Latest, error) {
 
 // answer makes the answer of a view, which has an ETag or none.
 func (s server) answer(req LatestRequest, v view, tag string) Latest {
-	if tag != "" && tag == req.Have {
+	if tag != "" && has(req.Have, tag) {
 		return Latest{ETag: tag, Cache: s.cache(s.Params), Unchanged: true}
 	}
 	return Latest{Version: v.version, NextPoll: s.Params.PollEvery.D().Milliseconds(),
 		Comments: v.since(req.Since), ETag: tag, Cache: s.cache(s.Params)}
+}
+
+// has says whether a viewer has the answer with an ETag, by the weak comparison of RFC 9110 section
+// 13.1.2.
+func has(have, tag string) bool {
+	for one := range strings.SplitSeq(have, ",") {
+		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+			return true
+		}
+	}
+	return false
 }
 
 // tagOf is the ETag of the answers of a version.

@@ -31,6 +31,7 @@ func splitCache() variant {
 		Guarantees: "what is acknowledged is kept, and seen when the copy is read anew at the latest",
 		GivesUp:    "that an answer is the one that its ETag names",
 		Needs:      []sut.Service{sut.Redis},
+		State:      copiesPending(),
 		Breaks: []sut.Break{{Invariant: OneAnswer, Under: sut.Load},
 			{Invariant: VersionShown, Under: sut.Load, Shows: sut.AtTimes},
 			{Invariant: SeenInTime, Under: sut.Load, Shows: sut.AtTimes},

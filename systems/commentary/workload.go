@@ -104,12 +104,14 @@ func (w *workload) published(
 	if w.correct.At(i) < w.p.Corrects {
 		list = append(list, sut.FollowUp{After: correctAfter, Op: w.table.Op(KindCorrect,
 			CorrectRequest{ID: (i+1)<<idBits + idCorrect, Match: w.match(i), Comment: reply.Value,
-				Text: fmt.Sprintf("correction %d", i)})})
+				Text: correction(i)})})
 	}
 	check := w.table.Op(KindLatest, LatestRequest{ID: (i+1)<<idBits + idCheck, Match: w.match(i)})
 	check.Arg = op.Arg
 	return append(list, sut.FollowUp{After: checkAfter, Op: check})
 }
+
+func correction(i uint64) string { return fmt.Sprintf("correction %d", i) }
 
 // saves is how often a comment is saved at most. Op.Arg counts.
 const saves = 5
@@ -133,7 +135,7 @@ func (w *workload) checked(
 	first := w.Op(i)
 	asked, err := api.RequestOf[PublishRequest](w.table, first)
 	for _, c := range l.Comments {
-		if err != nil || c.Ball == asked.Ball {
+		if err != nil || c.Text == asked.Text || c.Text == correction(i) {
 			return nil
 		}
 	}

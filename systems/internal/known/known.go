@@ -122,9 +122,10 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the lease up, so that nobody waits for it. Nobody may rely on it any more.
+// Release gives the lease up, so that nobody waits for it, and removes those that have run out.
+// Nobody may rely on it any more.
 func (l *Lease) Release(ctx context.Context) error {
-	_, err := l.db.Exec(ctx, `DELETE FROM readers WHERE id = $1`, l.id)
+	_, err := l.db.Exec(ctx, `DELETE FROM readers WHERE id = $1 OR until < clock_timestamp()`, l.id)
 	return stores.Failed("giving a lease up", err)
 }
 

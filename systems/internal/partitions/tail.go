@@ -47,6 +47,9 @@ func (t *Tail) Take(
 ) error {
 	fetches, err := topics.Poll(ctx, wait, t.client.PollRecords, atMost)
 	for _, r := range fetches.Records() {
+		if r.Offset < t.next {
+			continue // a client that had to begin again reads it once more
+		}
 		if err := see(r); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"reflect"
@@ -40,6 +41,14 @@ func (f *Fact) Lasted() time.Duration { return time.Duration(f.To - f.From) }
 func Said(r *history.Record) Fact {
 	return Fact{Op: r.Op.ID, Name: r.Reply.Key, Key: r.Op.Key, Owner: r.Op.Client,
 		Thing: r.Reply.Value}
+}
+
+// Misread reads the body of a reply, and says why it cannot be read, "" if it can.
+func Misread(rec *history.Record, into any) string {
+	if err := json.Unmarshal(rec.Reply.Body, into); err != nil {
+		return fmt.Sprintf("a reply cannot be read: %v", err)
+	}
+	return ""
 }
 
 // Table is a list of the facts in an audit. Its rows must not be modified.

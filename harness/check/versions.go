@@ -68,6 +68,8 @@ type Freshness struct {
 	Slack time.Duration
 	// Looks counts the sights after a change had to be seen.
 	Looks int
+
+	faults []history.Window // by their start, once they are read
 }
 
 // due is when a change must be seen.
@@ -79,9 +81,9 @@ func (f *Freshness) due(v VersionChange) time.Duration {
 }
 
 // excused is until when a change need not be seen because of faults.
-func (f *Freshness) excused(v VersionChange, faults []history.Window) time.Duration {
+func (f *Freshness) excused(v VersionChange) time.Duration {
 	until := f.due(v)
-	for _, w := range faults {
+	for _, w := range f.faults {
 		if over := w.Over() + f.Grace; w.Start <= until && over >= v.End {
 			until = max(until, over+f.due(v)-v.End)
 		}
@@ -97,9 +99,11 @@ type promised struct {
 
 // Look compares what was shown of a thing with the changes of it that had to be seen by then.
 func (f *Freshness) Look(thing string, changes []VersionChange, shown []VersionSight) {
-	faults := slices.SortedFunc(slices.Values(f.Faults()), func(a, b history.Window) int {
-		return cmp.Compare(a.Start, b.Start)
-	})
+	if f.faults == nil {
+		f.faults = slices.SortedFunc(slices.Values(f.Faults()), func(a, b history.Window) int {
+			return cmp.Compare(a.Start, b.Start)
+		})
+	}
 	var acked []promised
 	for _, v := range changes {
 		switch {
@@ -107,7 +111,7 @@ func (f *Freshness) Look(thing string, changes []VersionChange, shown []VersionS
 		case v.Within == 0:
 			acked = append(acked, promised{v, v.End})
 		default:
-			acked = append(acked, promised{v, f.excused(v, faults)})
+			acked = append(acked, promised{v, f.excused(v)})
 		}
 	}
 	slices.SortFunc(acked, func(a, b promised) int { return cmp.Compare(a.from, b.from) })

@@ -2,7 +2,6 @@ package autocomplete
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -128,7 +127,7 @@ func (s *seen) see(rec *history.Record) {
 		}
 		if ok {
 			var reply Kept
-			a.wrong = cmp.Or(a.wrong, misread(rec, &reply))
+			a.wrong = cmp.Or(a.wrong, check.Misread(rec, &reply))
 			a.Version, a.Within = reply.Position, time.Duration(reply.Within)*time.Millisecond
 		}
 		s.queries[a.Op] = a
@@ -142,19 +141,11 @@ func (s *seen) see(rec *history.Record) {
 				l.wrong = err.Error()
 			}
 			var reply Suggestions
-			l.wrong = cmp.Or(l.wrong, misread(rec, &reply))
+			l.wrong = cmp.Or(l.wrong, check.Misread(rec, &reply))
 			l.Version, l.phrases = reply.Version, reply.Phrases
 			s.looks = append(s.looks, l)
 		}
 	}
-}
-
-// misread says why a reply cannot be read.
-func misread(rec *history.Record, into any) string {
-	if err := json.Unmarshal(rec.Reply.Body, into); err != nil {
-		return fmt.Sprintf("a reply cannot be read: %v", err)
-	}
-	return ""
 }
 
 // judged is a run that is judged, and what its history says.

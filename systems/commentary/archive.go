@@ -48,10 +48,7 @@ func archiver() role {
 // archive moves comments of a match.
 func archive(ctx context.Context, st *opened, match uint64) error {
 	return st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var version int64
-		err := tx.QueryRow(ctx, `SELECT version FROM matches WHERE id = $1 FOR UPDATE`, match).
-			Scan(&version)
-		if err != nil {
+		if _, err := tx.Exec(ctx, `SELECT FROM matches WHERE id = $1 FOR UPDATE`, match); err != nil {
 			return err
 		}
 		list, err := stores.CollectOn[Comment](ctx, tx, `SELECT id, version, ball, said FROM comments

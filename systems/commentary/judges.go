@@ -2,7 +2,6 @@ package commentary
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -189,7 +188,7 @@ func (s *seen) asked(m *seenMatch, rec *history.Record) {
 		return
 	}
 	var reply Published
-	a.wrong = cmp.Or(a.wrong, misread(rec, &reply))
+	a.wrong = cmp.Or(a.wrong, check.Misread(rec, &reply))
 	a.given = append(a.given, reply.Version)
 	if rec.End < a.End {
 		a.End, a.Version = rec.End, reply.Version
@@ -207,20 +206,12 @@ func (s *seen) rowOf(op history.Op) (ChangeRow, error) {
 	return ChangeRow{Comment: req.Comment, Text: req.Text}, err
 }
 
-// misread says why a reply cannot be read.
-func misread(rec *history.Record, into any) string {
-	if err := json.Unmarshal(rec.Reply.Body, into); err != nil {
-		return fmt.Sprintf("a reply cannot be read: %v", err)
-	}
-	return ""
-}
-
 // look reads an answer to a viewer.
 func (s *seen) look(m *seenMatch, rec *history.Record) sighting {
 	var l Latest
 	at := sighting{VersionSight: check.VersionSight{Op: rec.Op.ID, Start: rec.Start, End: rec.End}}
 	req, err := api.RequestOf[LatestRequest](s.api, rec.Op)
-	if at.wrong = misread(rec, &l); at.wrong != "" || err != nil {
+	if at.wrong = check.Misread(rec, &l); at.wrong != "" || err != nil {
 		return at
 	}
 	at.Version, at.tag, at.unchanged = l.Version, weak(l.ETag), l.Unchanged
@@ -276,7 +267,7 @@ func (s *seen) pastShown(m *seenMatch, rec *history.Record) sighting {
 	var p Past
 	at := sighting{VersionSight: check.VersionSight{Op: rec.Op.ID, Start: rec.Start, End: rec.End}}
 	req, err := api.RequestOf[PastRequest](s.api, rec.Op)
-	if at.wrong = misread(rec, &p); at.wrong != "" || err != nil {
+	if at.wrong = check.Misread(rec, &p); at.wrong != "" || err != nil {
 		return at
 	}
 	at.Version, at.comments = p.Version, len(p.Comments)

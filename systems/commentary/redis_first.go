@@ -67,11 +67,11 @@ func lostByRedis() (list []sut.Break) {
 	return list
 }
 
-// viaRedis completes a design that keeps changes in Redis first. The version of a match that Redis
-// does not have is decided by base.
-func viaRedis(
-	v variant, base func(ctx context.Context, st *opened, durable view) (int64, error),
-) variant {
+// epoch decides in which version a match begins that Redis does not have, given what Postgres has.
+type epoch func(ctx context.Context, st *opened, durable view) (version int64, err error)
+
+// viaRedis completes a design that keeps changes in Redis first.
+func viaRedis(v variant, base epoch) variant {
 	d := plan{tagged: true, cache: mustAsk, within: copiesPlan().within,
 		keep: func(ctx context.Context, st *opened, c *ChangeRow) error {
 			return keepInRedis(ctx, st, c, base)
@@ -105,7 +105,7 @@ const (
 // keepInRedis adds a change to Redis, once, and gives it its version.
 func keepInRedis(
 	ctx context.Context, st *opened, c *ChangeRow,
-	base func(context.Context, *opened, view) (int64, error),
+	base epoch,
 ) error {
 	keys := append(liveKeys(st, c.Match), st.Key(unwritten))
 	for range begins {
@@ -133,7 +133,7 @@ func keepInRedis(
 // have begun a higher epoch meanwhile.
 func begin(
 	ctx context.Context, st *opened, match uint64, run string,
-	base func(context.Context, *opened, view) (int64, error),
+	base epoch,
 ) error {
 	v, err := kept(ctx, st, match)
 	if err == nil {
@@ -159,7 +159,7 @@ func liveKeys(st *opened, match uint64) []string {
 // live reads a match in Redis, and while that is away, in Postgres.
 func live(
 	ctx context.Context, st *opened, match uint64, known int64,
-	base func(context.Context, *opened, view) (int64, error),
+	base epoch,
 ) (view, error) {
 	limited, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
 	defer cancel()

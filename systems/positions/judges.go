@@ -2,7 +2,6 @@ package positions
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -128,13 +127,13 @@ func (s *seen) see(rec *history.Record) {
 	case rec.Outcome != history.OK:
 	case rec.Op.Kind == KindLatest:
 		var reply Point
-		at.wrong = misread(rec, &reply)
+		at.wrong = check.Misread(rec, &reply)
 		at.misplaced(rec.Op.Key, reply)
 		at.seq = reply.Seq
 		d.latest = append(d.latest, at)
 	default:
 		var reply Track
-		at.wrong = misread(rec, &reply)
+		at.wrong = check.Misread(rec, &reply)
 		for i, p := range reply.Points {
 			at.misplaced(rec.Op.Key, p)
 			at.seq = max(at.seq, p.Seq)
@@ -144,14 +143,6 @@ func (s *seen) see(rec *history.Record) {
 		}
 		d.tracks = append(d.tracks, at)
 	}
-}
-
-// misread says why a reply cannot be read.
-func misread(rec *history.Record, into any) string {
-	if err := json.Unmarshal(rec.Reply.Body, into); err != nil {
-		return fmt.Sprintf("a reply cannot be read: %v", err)
-	}
-	return ""
 }
 
 // misplaced notes that a position is not where the driver was.

@@ -2,7 +2,6 @@ package recentsearches
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -127,21 +126,21 @@ func (s *seen) see(rec *history.Record) {
 		}
 		if ok {
 			var reply Kept
-			a.wrong = cmp.Or(a.wrong, misread(rec, &reply))
+			a.wrong = cmp.Or(a.wrong, check.Misread(rec, &reply))
 			a.End, a.Version = rec.End, reply.Version
 			a.Within = time.Duration(reply.Within) * time.Millisecond
 		}
 		u.changes[a.Op] = a
 	case KindRecent, KindLogin:
 		if ok {
-			at.wrong = misread(rec, &at.list)
+			at.wrong = check.Misread(rec, &at.list)
 			at.Version = at.list.Version
 			u.looks = append(u.looks, at)
 		}
 	case KindHistory:
 		if ok {
 			var reply History
-			at.wrong = misread(rec, &reply)
+			at.wrong = check.Misread(rec, &reply)
 			at.page = reply.Changes
 			if len(at.page) > 0 {
 				at.Version = at.page[0].Version
@@ -154,14 +153,6 @@ func (s *seen) see(rec *history.Record) {
 			u.pages = append(u.pages, at)
 		}
 	}
-}
-
-// misread says why a reply cannot be read.
-func misread(rec *history.Record, into any) string {
-	if err := json.Unmarshal(rec.Reply.Body, into); err != nil {
-		return fmt.Sprintf("a reply cannot be read: %v", err)
-	}
-	return ""
 }
 
 // termOf is the term of a change.

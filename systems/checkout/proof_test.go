@@ -49,7 +49,6 @@ func proof() suttest.Proof[*evidence] {
 				"exchange at_ns of steps"},
 			"steps count in their order": {
 				"raise seq of steps", "lower seq of steps"},
-			"an order may be made earlier, while units are there": {"lower made_ns of orders"},
 			"the provider calls back as often as it likes": {
 				"drop of callbacks", "double of callbacks"},
 		},

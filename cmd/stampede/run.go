@@ -256,6 +256,9 @@ func (a *app) tellKept(places []run.Place) {
 			where = append(where, "kafka at "+strings.Join(p.KafkaBrokers, ",")+" (topics "+
 				topics.Prefix(p.Prefix)+"*)")
 		}
+		if p.Folder != "" {
+			where = append(where, "files in "+p.Folder)
+		}
 		a.logf("kept: %s #%d: %s", p.Variant, p.Repeat+1, strings.Join(where, ", "))
 	}
 	if len(places) > 0 {

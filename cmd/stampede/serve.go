@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -22,11 +23,11 @@ import (
 // serveFlags are the flags of serve.
 type serveFlags struct {
 	servers
-	variant, role, listen, prefix string
-	set                           []string
-	timeout                       time.Duration
-	maxConns                      int
-	noPrepare, supervised         bool
+	variant, role, listen, prefix, folder string
+	set                                   []string
+	timeout                               time.Duration
+	maxConns                              int
+	noPrepare, supervised                 bool
 }
 
 func newServe(a *app) *cobra.Command {
@@ -53,6 +54,8 @@ other half: it serves the API, prepares nothing and runs no role.`,
 	f.defineBackend(fl)
 	f.servers.define(fl)
 	fl.StringVar(&f.prefix, "prefix", "", "key prefix of an existing place (with --no-prepare)")
+	fl.StringVar(&f.folder, "folder", "", "where a design that keeps files has them; without it, and "+
+		"unless\nthe place exists already, in a new folder that goes at the end")
 	fl.StringArrayVar(&f.set, "set", nil, "a parameter of the system: name=value")
 	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "bounds one operation on a store")
 	fl.IntVar(&f.maxConns, "max-conns", 32, "connections to each store")
@@ -75,6 +78,12 @@ func (a *app) serve(system string, f serveFlags) error {
 	cfg := sut.Config{Params: params, MaxConns: f.maxConns, Timeout: f.timeout, Logger: log,
 		PostgresURL: f.postgresURL, RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers,
 		Kafka: sut.DefaultKafka(), Prefix: f.prefix}
+	if cfg.Folder, err = f.makeFolder(v); err != nil {
+		return withCode(exitEnvironment, fmt.Errorf("making the design's folder: %w", err))
+	}
+	if cfg.Folder != "" && f.folder == "" {
+		defer os.RemoveAll(cfg.Folder)
+	}
 	if f.role != "" && f.role != deploy.API {
 		return a.serveRole(v, f.role, cfg)
 	}
@@ -121,8 +130,28 @@ func (f *serveFlags) resolve(system string) (sut.System, sut.Variant, any, error
 	if f.noPrepare && f.backend != env.External && !f.supervised {
 		return s, s.Variants[i], nil, errors.New("--no-prepare and --role api need --backend external")
 	}
+	switch v := s.Variants[i]; {
+	case f.folder != "" && !v.KeepsFiles:
+		return s, v, nil, fmt.Errorf("--folder: %s keeps no files of its own", v.Name)
+	case f.folder == "" && v.KeepsFiles && !f.supervised && (f.noPrepare || f.role != ""):
+		return s, v, nil, fmt.Errorf("%s keeps files of its own: --folder says where they are", v.Name)
+	}
 	params, err := scenario.DecodeParams(s, f.set)
 	return s, s.Variants[i], params, err
+}
+
+// makeFolder makes the folder of a design that keeps files, a new one if none is named.
+func (f *serveFlags) makeFolder(v sut.Variant) (path string, err error) {
+	switch {
+	case !v.KeepsFiles:
+		return "", nil
+	case f.folder == "":
+		return os.MkdirTemp("", "stampede-"+v.Name+"-")
+	}
+	if path, err = filepath.Abs(f.folder); err == nil {
+		err = os.MkdirAll(path, 0o700)
+	}
+	return path, err
 }
 
 // servePlace starts the stores and points cfg at an empty place in them.

@@ -117,8 +117,8 @@ func (w *worker) start(ctx context.Context) error {
 // bear starts the process.
 func (w *worker) bear(ctx context.Context) (*life, error) {
 	p, err := w.plan.Launcher.Launch(ctx, env.Program{Name: w.name, Log: w.plan.Log(w.name),
-		RunID: w.plan.RunID,
-		Args:  Args(w.plan.System.Name, w.plan.Variant.Name, w.role)})
+		RunID: w.plan.RunID, Folder: w.cfg.Folder,
+		Args: Args(w.plan.System.Name, w.plan.Variant.Name, w.role)})
 	if err != nil {
 		return nil, err
 	}

@@ -84,6 +84,8 @@ type Variant[S, P any] struct {
 	Name, Idea, Guarantees, GivesUp string
 	// Needs are the stores beside Postgres.
 	Needs []sut.Service
+	// KeepsFiles is that of sut.Variant.
+	KeepsFiles bool
 	// Settings are what its connections set in Postgres, Redis changes the options of those to
 	// Redis. The stores that are being opened have a Config and Params by then.
 	Settings map[string]string
@@ -185,8 +187,9 @@ func (s System[S, P]) variant(v Variant[S, P]) sut.Variant {
 	o := &opener[S, P]{system: &s, variant: v, state: v.State.over(s.State)}
 	out := sut.Variant{
 		Name: v.Name, Idea: v.Idea, Guarantees: v.Guarantees, GivesUp: v.GivesUp,
-		Needs:  append([]sut.Service{sut.Postgres}, v.Needs...),
-		Breaks: v.Breaks, NotApplicable: v.NotApplicable, Places: v.Places,
+		Needs:      append([]sut.Service{sut.Postgres}, v.Needs...),
+		KeepsFiles: v.KeepsFiles,
+		Breaks:     v.Breaks, NotApplicable: v.NotApplicable, Places: v.Places,
 		Open: o.open,
 	}
 	if o.state.Gauge != nil {

@@ -16,6 +16,8 @@ type Program struct {
 	Log string
 	// RunID is the run that it belongs to.
 	RunID string
+	// Folder is one that it reads and writes under the same path, "" for none.
+	Folder string
 }
 
 // Launcher starts programs.

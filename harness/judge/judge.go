@@ -190,6 +190,9 @@ func (j *Judge) anatomy(v sut.Variant, out *rundir.Variant) {
 	for _, need := range v.Needs {
 		out.Needs = append(out.Needs, string(need))
 	}
+	if v.KeepsFiles {
+		out.Needs = append(out.Needs, "files")
+	}
 	out.Servers = count(sut.APIRole)
 	for _, r := range v.Roles {
 		out.Roles = append(out.Roles, rundir.Role{Name: r.Name, Summary: r.Summary,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +90,42 @@ func TestCleanUp(t *testing.T) {
 	b = newBench(t, nil, design{name: "good"})
 	b.provider.placeErr = errBroken
 	b.finish(t).is(t, "good", rundir.Inconclusive, "making a place for good: it is broken")
+}
+
+// TestOwnFiles: a design that keeps files has an empty folder in each repeat, which goes with its
+// database.
+func TestOwnFiles(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		var folders []string
+		b := newBench(t, []string{"repeats=2"}, design{name: "good", files: func(folder string) {
+			if found, err := os.ReadDir(folder); err != nil || len(found) > 0 {
+				t.Errorf("%q has %v, %v", folder, found, err)
+			}
+			folders = append(folders, folder)
+			if err := os.WriteFile(filepath.Join(folder, "log"), []byte("kept"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}})
+		var kept []Place
+		if keep {
+			b.opts.Guard = (&guards{}).start
+			b.opts.Kept = func(places []Place) { kept = places }
+			b.provider.kept = true
+		}
+		b.finish(t).is(t, "good", rundir.Pass)
+		if len(folders) != 2 || folders[0] == folders[1] || !filepath.IsAbs(folders[0]) {
+			t.Errorf("the folders are %q", folders)
+		}
+		for i, folder := range folders {
+			if _, err := os.Stat(filepath.Join(folder, "log")); keep != (err == nil) {
+				t.Errorf("kept %t: %v", keep, err)
+			}
+			told := func(p Place) bool { return p.Folder == folder && p.Repeat == i }
+			if keep && !slices.ContainsFunc(kept, told) {
+				t.Errorf("nobody is told of %q: %+v", folder, kept)
+			}
+		}
+	}
 }
 
 func TestStoresThatAreKept(t *testing.T) {

@@ -36,6 +36,8 @@ type design struct {
 	do      func(ctx context.Context, id uint64) error
 	forgets func(id uint64) bool
 	audit   func() (json.RawMessage, error)
+	// files, if set, is told of the folder of a design that keeps files, when it is opened.
+	files func(folder string)
 	// gauge, if set, makes the design's gauge.
 	gauge func() (sut.Gauge, error)
 	// as is what the instance is opened as, if not as it is.
@@ -70,8 +72,11 @@ func (l *ledger) system() sut.System {
 	for _, d := range l.designs {
 		v := sut.Variant{
 			Name: d.name, Idea: "keeps numbers in a set", Needs: []sut.Service{sut.Redis},
-			Breaks: d.breaks, Roles: d.roles,
+			Breaks: d.breaks, Roles: d.roles, KeepsFiles: d.files != nil,
 			Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
+				if d.files != nil {
+					d.files(cfg.Folder)
+				}
 				return l.open(d, cfg)
 			},
 		}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -52,6 +53,8 @@ type Place struct {
 	Repeat                int
 	PostgresURL, RedisURL string
 	KafkaBrokers          []string
+	// Folder has the variant's own files, "" if it has none.
+	Folder string
 	// Prefix begins the names of its keys in Redis and, as package topics
 	// writes it, of its topics in Kafka.
 	Prefix string
@@ -239,6 +242,26 @@ func (p *place) keepLog(path string) error {
 	return nil
 }
 
+// keepFiles gives the variant a folder in that of the run, which goes with its database.
+func (p *place) keepFiles(r *runner, v sut.Variant) error {
+	if !v.KeepsFiles {
+		return nil
+	}
+	folder, err := filepath.Abs(r.dir.File(rundir.FilesName(p.name)))
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("making the variant's folder: %w", err)
+	}
+	release := p.release
+	p.config.Folder = folder
+	p.release = func(ctx context.Context) error {
+		return errors.Join(release(ctx), os.RemoveAll(folder))
+	}
+	return nil
+}
+
 // place makes an empty place for a trial.
 func (s *services) place(
 	ctx context.Context, r *runner, v sut.Variant, slot rundir.Slot,
@@ -261,11 +284,14 @@ func (s *services) place(
 	if err := p.keepLog(r.dir.File(rundir.LogName(name))); err != nil {
 		return nil, errors.Join(err, p.close(ctx))
 	}
+	if err := p.keepFiles(r, v); err != nil {
+		return nil, errors.Join(err, p.close(ctx))
+	}
 	if r.Kept != nil {
 		p.release = func(context.Context) error { return nil }
 		s.keepPlace(Place{Variant: v.Name, Repeat: slot.Repeat,
 			PostgresURL: ns.PostgresURL, RedisURL: ns.RedisURL, KafkaBrokers: ns.KafkaBrokers,
-			Prefix: ns.Prefix})
+			Prefix: ns.Prefix, Folder: p.config.Folder})
 	}
 	if err := p.connect(ctx, s, v); err != nil {
 		return nil, errors.Join(err, p.close(ctx))

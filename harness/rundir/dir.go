@@ -323,6 +323,9 @@ func ViolationsName(variant, invariant string) string {
 // LogName is where the log of a store or a role goes.
 func LogName(name string) string { return fmt.Sprintf("logs/%s.log", escape(name)) }
 
+// FilesName is the folder of a variant that keeps files of its own, while it is under test.
+func FilesName(name string) string { return "files/" + escape(name) }
+
 // escape makes any name one harmless path element, different names
 // different elements.
 func escape(name string) string {

@@ -144,6 +144,8 @@ type Variant struct {
 	// Idea, Guarantees and GivesUp are one sentence each.
 	Idea, Guarantees, GivesUp string
 	Needs                     []Service
+	// KeepsFiles says that it needs a folder for files of its own: see Config.Folder.
+	KeepsFiles bool
 	// Breaks lists what the variant is known to break: a run that provokes
 	// the trigger must catch it.
 	Breaks []Break
@@ -219,6 +221,12 @@ type Config struct {
 	Kafka KafkaSettings
 	// Prefix namespaces keys and topics, for example "stampede:1a2b:".
 	Prefix string
+	// Folder is the path of a folder that is the variant's alone, "" if it keeps no files. It is
+	// empty before Prepare, and is erased after the audit. All processes of the variant share it,
+	// those that were killed and started again too: what was flushed there is there. The instance
+	// that is prepared and audited is one of them, and not the one that performs operations where
+	// the API is a process of its own. It must not hold a lock between its calls.
+	Folder string
 	// Params is the value of System.Params after decoding.
 	Params any `json:"-"`
 	// MaxConns bounds the connections an instance opens to each service.

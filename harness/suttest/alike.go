@@ -44,7 +44,7 @@ func (s Suite) perform(t testing.TB, v sut.Variant) string {
 	if err != nil {
 		t.Fatalf("workload: %v", err)
 	}
-	cfg := s.config(t)
+	cfg := s.config(t, v)
 	inst, err := v.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatalf("%s: open: %v", v.Name, err)

@@ -60,7 +60,7 @@ func FullDisk(t *testing.T, s Suite, variants ...string) {
 }
 
 func (s Suite) fullDisk(t *testing.T, v sut.Variant) {
-	cfg := s.config(t)
+	cfg := s.config(t, v)
 	inst := open(t, v, cfg)
 	cfg.MaxConns = 1
 	db, err := stores.OpenPostgres(t.Context(), cfg, "full-disk",

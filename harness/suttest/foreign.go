@@ -22,7 +22,7 @@ func Foreign(
 		s.Patience = defaultPatience
 	}
 	v := s.variant(t, variant)
-	cfg := s.config(t)
+	cfg := s.config(t, v)
 	inst := open(t, v, cfg)
 	stop := s.start(t, v, cfg)
 	handler, err := s.System.Handler(inst, cfg)

@@ -38,7 +38,7 @@ func (s Suite) hammer(t testing.TB, v sut.Variant) {
 // blow hammers a variant once and returns what it left undecided.
 func (s Suite) blow(t testing.TB, v sut.Variant) []string {
 	t.Helper()
-	cfg := s.config(t)
+	cfg := s.config(t, v)
 	inst := open(t, v, cfg)
 	emptiness(t, inst, true)
 	stop := s.start(t, v, cfg)

@@ -17,7 +17,7 @@ import (
 
 // lifecycle checks an instance from Open to the second Close.
 func (s Suite) lifecycle(t testing.TB, v sut.Variant) {
-	cfg := s.config(t)
+	cfg := s.config(t, v)
 	before := goleak.IgnoreCurrent()
 	inst, err := v.Open(t.Context(), cfg)
 	if err != nil {
@@ -118,7 +118,8 @@ func nowhere(cfg sut.Config) sut.Config {
 func (s Suite) unreachable(t testing.TB, v sut.Variant) {
 	before := goleak.IgnoreCurrent()
 	cfg := nowhere(sut.Config{
-		Prefix: "nowhere:", Params: s.Params, MaxConns: maxConns, Timeout: opTimeout})
+		Prefix: "nowhere:", Params: s.Params, MaxConns: maxConns, Timeout: opTimeout,
+		Folder: folderOf(t, v)})
 	s.within(t, "Open on dead stores", func() {
 		if inst, err := v.Open(t.Context(), cfg); err == nil {
 			_ = inst.Close()
@@ -185,7 +186,7 @@ func (w *warnings) WithGroup(string) slog.Handler { return w }
 // roles checks that all roles start beside an instance, work, and stop when
 // they are told to.
 func (s Suite) roles(t testing.TB, v sut.Variant) {
-	cfg := s.config(t)
+	cfg := s.config(t, v)
 	before := goleak.IgnoreCurrent()
 	inst := open(t, v, cfg)
 	stop := s.start(t, v, cfg)

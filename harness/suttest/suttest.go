@@ -81,8 +81,8 @@ func Exercise(t *testing.T, s Suite) {
 	t.Run("alike", func(t *testing.T) { s.alike(t) })
 }
 
-// config is an empty place with the suite's parameters.
-func (s Suite) config(t testing.TB) sut.Config {
+// config is an empty place for a variant with the suite's parameters.
+func (s Suite) config(t testing.TB, v sut.Variant) sut.Config {
 	space := s.Space(t)
 	kafka := sut.DefaultKafka()
 	kafka.Linger = 0 // who performs one operation after the other waits for no company
@@ -90,8 +90,16 @@ func (s Suite) config(t testing.TB) sut.Config {
 		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL,
 		KafkaBrokers: space.KafkaBrokers, Kafka: kafka, Prefix: space.Prefix,
 		Params: s.Params, MaxConns: maxConns, Timeout: opTimeout,
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Folder: folderOf(t, v),
 	}
+}
+
+// folderOf is an empty folder of a variant that keeps files.
+func folderOf(t testing.TB, v sut.Variant) string {
+	if v.KeepsFiles {
+		return t.TempDir()
+	}
+	return ""
 }
 
 // open opens and prepares a variant; it is closed when the test ends.

@@ -41,7 +41,7 @@ func (tr Trial) Run(t *testing.T, seed uint64) map[string]check.Verdict {
 	space := tr.Space(t)
 	cfg := sut.Config{PostgresURL: space.PostgresURL, RedisURL: space.RedisURL,
 		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(), Prefix: space.Prefix,
-		Params: tr.Params, MaxConns: 16, Timeout: 5 * time.Second,
+		Params: tr.Params, Folder: folderOf(t, tr.Variant), MaxConns: 16, Timeout: 5 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -136,7 +136,7 @@ func storeSourceOf(
 // sourceTitle is what people call a source.
 func sourceTitle(name string) string {
 	if title, ok := map[string]string{"postgres": "Postgres", "redis": "Redis", "kafka": "Kafka",
-		"cpu": "CPU", "go": "Load generator"}[name]; ok {
+		"cpu": "CPU", "go": "Load generator", "files": "Own files"}[name]; ok {
 		return title
 	}
 	return name

@@ -94,13 +94,19 @@ func (l *Launcher) Launch(ctx context.Context, p env.Program) (env.Process, erro
 	if err != nil {
 		return nil, fmt.Errorf("launch %s: %w", p.Name, err)
 	}
+	mounts := []mount.Mount{{Type: mount.TypeBind, Source: program, Target: inImage, ReadOnly: true}}
+	user := ""
+	if p.Folder != "" {
+		// What it writes there is ours to remove.
+		user = fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: p.Folder, Target: p.Folder})
+	}
 	made, err := e.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{Image: StampedeImage, Entrypoint: []string{inImage}, Cmd: p.Args,
-			Env: l.Environ, Labels: labels, OpenStdin: true, StdinOnce: true,
+			User: user,
+			Env:  l.Environ, Labels: labels, OpenStdin: true, StdinOnce: true,
 			AttachStdin: true, AttachStdout: true, AttachStderr: true},
-		HostConfig: &container.HostConfig{NetworkMode: "host", PidMode: "host",
-			Mounts: []mount.Mount{{Type: mount.TypeBind, Source: program, Target: inImage,
-				ReadOnly: true}}},
+		HostConfig: &container.HostConfig{NetworkMode: "host", PidMode: "host", Mounts: mounts},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("launch %s: %w", p.Name, err)

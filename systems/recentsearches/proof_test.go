@@ -80,8 +80,14 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "two changes are in the wrong order", Breaks: recentsearches.CommitOrder,
 			Do: func(e *evidence, pick func(int) int) bool {
-				rec := some(e, pick, recentsearches.KindForget)
-				if rec == nil || rec.Reply.Value < 2 {
+				rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+					return r.Op.Kind == recentsearches.KindForget && r.Outcome == history.OK &&
+						slices.ContainsFunc(e.Records, func(o history.Record) bool {
+							return o.Op.Key == r.Op.Key && o.Op.Kind == recentsearches.KindSearch &&
+								o.Outcome == history.OK && o.End < r.Start
+						})
+				})
+				if rec == nil {
 					return false
 				}
 				rec.Reply.Value = 1

@@ -96,6 +96,7 @@ func seeded(t *testing.T, seeds int) []underSeeds {
 		{"commentary-origin-slow", seeds / 5, nil},
 		{"commentary-cache-crash", seeds / 10, nil},
 		{"commentary-edge-dies", seeds / 10, nil},
+		{"commentary-replica-lag", seeds / 10, nil},
 		{"recents-slow-transaction", seeds / 5, nil},
 		{"recents-relay-crash", seeds / 10, nil},
 		{"recents-redis-power", seeds / 10, nil},

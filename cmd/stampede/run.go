@@ -249,6 +249,9 @@ func (a *app) tellKept(places []run.Place) {
 		if p.PostgresURL != "" {
 			where = append(where, p.PostgresURL)
 		}
+		if p.ReplicaURL != "" {
+			where = append(where, p.ReplicaURL)
+		}
 		if p.RedisURL != "" {
 			where = append(where, p.RedisURL+" (keys "+p.Prefix+"*)")
 		}

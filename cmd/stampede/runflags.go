@@ -48,13 +48,14 @@ type runFlags struct {
 
 // servers are where the stores are: a backend, and addresses if it is the external one.
 type servers struct {
-	backend, postgresURL, redisURL string
-	kafkaBrokers                   []string
-	allowNonEmpty                  bool
+	backend, postgresURL, replicaURL, redisURL string
+	kafkaBrokers                               []string
+	allowNonEmpty                              bool
 }
 
 func (s *servers) define(fl *pflag.FlagSet) {
 	fl.StringVar(&s.postgresURL, "postgres-url", "", "Postgres of the external backend")
+	fl.StringVar(&s.replicaURL, "replica-url", "", "its replica, for designs that read one")
 	fl.StringVar(&s.redisURL, "redis-url", "", "Redis of the external backend")
 	fl.StringSliceVar(&s.kafkaBrokers, "kafka-brokers", nil, "Kafka of the external backend: some of "+
 		"its brokers, host:port,host:port")
@@ -67,8 +68,9 @@ func (s *servers) defineBackend(fl *pflag.FlagSet) {
 
 // spec asks a backend for services.
 func (s *servers) spec(services []sut.Service, logf func(string, ...any)) env.Spec {
-	return env.Spec{Services: services, PostgresURL: s.postgresURL, RedisURL: s.redisURL,
-		KafkaBrokers: s.kafkaBrokers, Kafka: sut.DefaultKafka(), Kfake: kfakeCommand(),
+	return env.Spec{Services: services, PostgresURL: s.postgresURL, ReplicaURL: s.replicaURL,
+		RedisURL: s.redisURL, KafkaBrokers: s.kafkaBrokers, Kafka: sut.DefaultKafka(),
+		Kfake:         kfakeCommand(),
 		AllowNonEmpty: s.allowNonEmpty, Log: logf}
 }
 

@@ -76,8 +76,8 @@ func (a *app) serve(system string, f serveFlags) error {
 	}
 	log := slog.New(slog.NewTextHandler(a.stderr, nil))
 	cfg := sut.Config{Params: params, MaxConns: f.maxConns, Timeout: f.timeout, Logger: log,
-		PostgresURL: f.postgresURL, RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers,
-		Kafka: sut.DefaultKafka(), Prefix: f.prefix}
+		PostgresURL: f.postgresURL, ReplicaURL: f.replicaURL, RedisURL: f.redisURL,
+		KafkaBrokers: f.kafkaBrokers, Kafka: sut.DefaultKafka(), Prefix: f.prefix}
 	if cfg.Folder, err = f.makeFolder(v); err != nil {
 		return withCode(exitEnvironment, fmt.Errorf("making the design's folder: %w", err))
 	}
@@ -175,7 +175,7 @@ func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() e
 		return nil, errors.Join(err, closeAll())
 	}
 	cfg.PostgresURL, cfg.RedisURL, cfg.Prefix = ns.PostgresURL, ns.RedisURL, ns.Prefix
-	cfg.KafkaBrokers = ns.KafkaBrokers
+	cfg.ReplicaURL, cfg.KafkaBrokers = ns.ReplicaURL, ns.KafkaBrokers
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()

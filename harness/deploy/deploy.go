@@ -73,7 +73,7 @@ type Plan struct {
 
 // Reach is a way to the stores.
 type Reach struct {
-	PostgresURL, RedisURL string
+	PostgresURL, ReplicaURL, RedisURL string
 	// Via maps addresses to those that are dialled in their place.
 	Via map[string]string
 }
@@ -106,7 +106,8 @@ func (p Plan) config(role string, replica int) (sut.Config, map[string]string) {
 	if !ok {
 		return cfg, nil
 	}
-	cfg.PostgresURL, cfg.RedisURL = reach.PostgresURL, reach.RedisURL
+	cfg.PostgresURL, cfg.ReplicaURL = reach.PostgresURL, reach.ReplicaURL
+	cfg.RedisURL = reach.RedisURL
 	if len(reach.Via) > 0 {
 		cfg.Dial = dialVia(reach.Via)
 	}

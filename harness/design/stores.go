@@ -25,6 +25,8 @@ type Stores[P any] struct {
 	Params P
 	// DB is a pool of Config.MaxConns warm connections.
 	DB *stores.Postgres
+	// Replica is a pool like it, of the replica.
+	Replica *stores.Postgres
 	// Redis has as many. It does not repeat what failed.
 	Redis *redis.Client
 	// Kafka is a client of topics.Open. Consumers open others, with options of their own.
@@ -71,6 +73,13 @@ func openStores[P any](
 	if st.DB, err = stores.OpenPostgres(ctx, cfg, name, settings); err != nil {
 		return nil, err
 	}
+	if slices.Contains(needs, sut.Replica) {
+		replica := cfg
+		replica.PostgresURL = cfg.ReplicaURL
+		if st.Replica, err = stores.OpenPostgres(ctx, replica, name, settings); err != nil {
+			return nil, errors.Join(fmt.Errorf("the replica: %w", err), st.close())
+		}
+	}
 	if slices.Contains(needs, sut.Redis) {
 		if st.Redis, err = stores.OpenRedis(ctx, cfg, func(opts *redis.Options) {
 			if redisOptions != nil {
@@ -101,6 +110,9 @@ func (s *Stores[P]) close() (err error) {
 		err = c.Close()
 	}
 	s.DB.Close()
+	if s.Replica != nil {
+		s.Replica.Close()
+	}
 	if s.Kafka != nil {
 		s.Kafka.Close()
 	}

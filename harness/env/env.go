@@ -24,11 +24,11 @@ type Spec struct {
 	// KafkaFronts are the addresses, host:port, that each broker tells clients
 	// who come through a proxy, one a broker; empty means no proxies.
 	KafkaFronts []string
-	// PostgresURL, RedisURL and KafkaBrokers, which are host:port, are for the
+	// PostgresURL, ReplicaURL, RedisURL and KafkaBrokers, which are host:port, are for the
 	// external backend.
-	PostgresURL, RedisURL string
-	KafkaBrokers          []string
-	AllowNonEmpty         bool
+	PostgresURL, ReplicaURL, RedisURL string
+	KafkaBrokers                      []string
+	AllowNonEmpty                     bool
 	// Kfake is the command that serves kfake (processes.ServeKfake) to the
 	// arguments that follow, for local processes where there is no Java; empty
 	// means that Kafka is then missing.
@@ -73,9 +73,9 @@ type Cluster interface {
 
 // Namespace is where one variant lives.
 type Namespace struct {
-	// PostgresURL names the direct address; RedisURL likewise. A proxy
+	// PostgresURL names the direct address; ReplicaURL and RedisURL likewise. A proxy
 	// rewrites the host and port.
-	PostgresURL, RedisURL string
+	PostgresURL, ReplicaURL, RedisURL string
 	// KafkaBrokers are the brokers' own addresses, host:port.
 	KafkaBrokers []string
 	// Prefix starts the names of keys, topics and groups; for the latter two
@@ -165,6 +165,20 @@ type Journaled interface {
 	// size, zero if sizes has none, and returns what was cut off, by file.
 	CutJournal(ctx context.Context, sizes map[string]int64) (lost map[string][]byte, err error)
 }
+
+// Replicating is a component that replays another one's log: the replica of Postgres.
+type Replicating interface {
+	Component
+	// Hold stops the replay, and returns when it stands still. The log still arrives, and what
+	// was replayed is still read.
+	Hold(ctx context.Context) error
+	// GoOn lets the replay go on, and returns how many bytes of log had arrived and were not
+	// replayed. Where it was not held it changes nothing.
+	GoOn(ctx context.Context) (behind int64, err error)
+}
+
+// ErrNotReplica is what Replicating fails with where there is nothing to replay.
+var ErrNotReplica = errors.New("it is no replica")
 
 // Stoppable is a component that can be stopped in an orderly way and started
 // again.

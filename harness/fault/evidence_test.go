@@ -1,6 +1,7 @@
 package fault_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -81,6 +82,9 @@ func (d *dud) Disarm(context.Context) ([]env.Crash, error) {
 	return []env.Crash{{Name: "counter-2", PID: 7, Place: "applied", Passage: 3}}, nil
 }
 
+func (d *dud) Hold(context.Context) error          { return nil }
+func (d *dud) GoOn(context.Context) (int64, error) { return 0, nil }
+
 func (d *dud) WatchJournal(_ context.Context, seen func(map[string]int64)) error {
 	seen(nil)
 	return nil
@@ -96,8 +100,8 @@ func TestIneffectiveFaultsYieldNoEvidence(t *testing.T) {
 	e := startEcho(t)
 	for _, kind := range fault.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
-			f := fault.Fault{Kind: kind, Target: sut.Redis}
-			if len(kind.Targets([]string{"redis"})) == 0 {
+			f := fault.Fault{Kind: kind, Target: cmp.Or(kind.OnlyTarget(), sut.Redis)}
+			if len(kind.Targets([]string{string(f.Target)})) == 0 {
 				f.Target = "counter"
 			}
 			target := fault.Target{Component: &dud{service: f.Target, addr: e.addr()},

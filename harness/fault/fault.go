@@ -33,6 +33,7 @@ const (
 	LostAck     Kind = "lost-ack"
 	LostRequest Kind = "lost-request"
 	PowerLoss   Kind = "power-loss"
+	Lag         Kind = "lag"
 	Crash       Kind = "crash"
 	Churn       Kind = "churn"
 )
@@ -67,6 +68,9 @@ func kinds() []about {
 			"append-only file to its state a while before (loses, 1s): what was written but perhaps not " +
 			"flushed is lost", "bytes were removed from the file, and the store has another identity " +
 			"afterwards"},
+		{Lag, true, false, false, "holds the replay of its primary's log; it goes on answering, with " +
+			"data that grows older, and catches up when the fault ends",
+			"log had arrived that it had not replayed"},
 		{Crash, true, true, true, "kills a process of a role the n-th time it reaches a place; each " +
 			"replica counts its own passages; it restarts when the fault ends",
 			"the process reported the place, died by SIGKILL, and was replaced"},
@@ -169,13 +173,16 @@ func (k Kind) Targets(stores []string) []string {
 	if k.about().only {
 		return nil
 	}
-	if k == PowerLoss {
+	if only := k.OnlyTarget(); only != "" {
 		return slices.DeleteFunc(slices.Clone(stores), func(name string) bool {
-			return name != string(sut.Redis)
+			return name != string(only)
 		})
 	}
 	return stores
 }
+
+// OnlyTarget is the one store that a fault of the kind can have, "" if it may have others.
+func (k Kind) OnlyTarget() sut.Service { return scenario.OnlyTarget(string(k)) }
 
 // Of makes the fault that a scenario describes, which package scenario has checked.
 func Of(f scenario.Fault) (Fault, error) {
@@ -261,6 +268,9 @@ func (f Fault) Available(t Target) error {
 	}
 	if _, ok := t.Component.(env.Journaled); !ok && f.Kind == PowerLoss {
 		return fmt.Errorf("%s: the store has no journal to truncate", f)
+	}
+	if _, ok := t.Component.(env.Replicating); !ok && f.Kind == Lag {
+		return fmt.Errorf("%s: the store is no replica", f)
 	}
 	if len(t.Proxies) == 0 && !f.Kind.about().process {
 		return fmt.Errorf("%s: the store has no proxy", f)

@@ -27,6 +27,8 @@ type Effects struct {
 	LostDownBytes int64 `json:"lost_down_bytes,omitempty"`
 	// HeldConnections were neither refused nor answered.
 	HeldConnections int64 `json:"held_connections,omitempty"`
+	// BehindBytes are how much log a replica had and had not replayed.
+	BehindBytes int64 `json:"behind_bytes,omitempty"`
 	// Delayed counts pieces of data that the proxy delayed.
 	Delayed int64 `json:"delayed,omitempty"`
 	// Crashes are the processes that ended themselves at a place.
@@ -95,6 +97,8 @@ func (in *Injection) inject(ctx context.Context, seed uint64) error {
 		in.lose(Condition{LoseUp: true})
 	case PowerLoss:
 		return in.powerLoss(ctx)
+	case Lag:
+		return in.lag(ctx)
 	case Crash:
 		return in.crash(ctx)
 	case Churn:
@@ -228,6 +232,25 @@ func (in *Injection) pause(ctx context.Context) (err error) {
 		in.found("%s did not answer within %v", in.fault.Target, frozenFor)
 	}
 	return nil
+}
+
+// lag holds the replica's replay. The proof is log that had arrived by the end and was not
+// replayed.
+func (in *Injection) lag(ctx context.Context) error {
+	replica := in.target.Component.(env.Replicating)
+	in.undo = func(ctx context.Context) error {
+		behind, err := replica.GoOn(ctx)
+		in.effects.BehindBytes = max(in.effects.BehindBytes, behind)
+		return err
+	}
+	in.observe = func(context.Context) error {
+		if in.effects.BehindBytes > 0 {
+			in.found("%s was %d bytes of log behind when it went on", in.fault.Target,
+				in.effects.BehindBytes)
+		}
+		return nil
+	}
+	return replica.Hold(ctx)
 }
 
 func isTimeout(err error) bool {

@@ -69,7 +69,7 @@ func (w *roleProxies) cut(
 	}
 	reach, ok := w.reaches[name]
 	if !ok {
-		reach = deploy.Reach{PostgresURL: p.config.PostgresURL,
+		reach = deploy.Reach{PostgresURL: p.config.PostgresURL, ReplicaURL: p.config.ReplicaURL,
 			RedisURL: p.config.RedisURL, Via: map[string]string{}}
 		w.by[name] = map[sut.Service]fault.Proxies{}
 	}
@@ -89,6 +89,8 @@ func (w *roleProxies) cut(
 		return nil, fmt.Errorf("cutting %s off from %s: the store has no proxy", name, store)
 	case store == sut.Postgres:
 		reach.PostgresURL, err = fault.Rewrite(p.config.PostgresURL, first[0].Addr())
+	case store == sut.Replica:
+		reach.ReplicaURL, err = fault.Rewrite(p.config.ReplicaURL, first[0].Addr())
 	case store == sut.Redis:
 		reach.RedisURL, err = fault.Rewrite(p.config.RedisURL, first[0].Addr())
 	}

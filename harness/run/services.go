@@ -49,10 +49,10 @@ type services struct {
 // Place is where one repeat of a variant left its data in stores that were
 // kept. A URL is empty where the backend has no such store.
 type Place struct {
-	Variant               string
-	Repeat                int
-	PostgresURL, RedisURL string
-	KafkaBrokers          []string
+	Variant                           string
+	Repeat                            int
+	PostgresURL, ReplicaURL, RedisURL string
+	KafkaBrokers                      []string
 	// Folder has the variant's own files, "" if it has none.
 	Folder string
 	// Prefix begins the names of its keys in Redis and, as package topics
@@ -290,8 +290,9 @@ func (s *services) place(
 	if r.Kept != nil {
 		p.release = func(context.Context) error { return nil }
 		s.keepPlace(Place{Variant: v.Name, Repeat: slot.Repeat,
-			PostgresURL: ns.PostgresURL, RedisURL: ns.RedisURL, KafkaBrokers: ns.KafkaBrokers,
-			Prefix: ns.Prefix, Folder: p.config.Folder})
+			PostgresURL: ns.PostgresURL, ReplicaURL: ns.ReplicaURL, RedisURL: ns.RedisURL,
+			KafkaBrokers: ns.KafkaBrokers,
+			Prefix:       ns.Prefix, Folder: p.config.Folder})
 	}
 	if err := p.connect(ctx, s, v); err != nil {
 		return nil, errors.Join(err, p.close(ctx))
@@ -315,6 +316,9 @@ func (p *place) connect(ctx context.Context, s *services, v sut.Variant) (err er
 		p.config.KafkaBrokers = s.brokerAddrs(p.direct.KafkaBrokers)
 	}
 	p.config.PostgresURL, err = p.through(sut.Postgres, p.direct.PostgresURL, v)
+	if err == nil {
+		p.config.ReplicaURL, err = p.through(sut.Replica, p.direct.ReplicaURL, v)
+	}
 	if err == nil {
 		p.config.RedisURL, err = p.through(sut.Redis, p.direct.RedisURL, v)
 	}

@@ -34,6 +34,8 @@ func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) err
 		switch service {
 		case sut.Postgres:
 			add(telemetry.Postgres(p.direct.PostgresURL, component.Addr), nil)
+		case sut.Replica:
+			add(telemetry.Replica(p.direct.ReplicaURL, component.Addr), nil)
 		case sut.Redis:
 			add(telemetry.Redis(p.direct.RedisURL, component.Addr))
 		case sut.Kafka:
@@ -60,7 +62,7 @@ func (s *services) beside(v sut.Variant) (list []env.Metered, whole bool) {
 	if s.cluster == nil {
 		return nil, false
 	}
-	for _, service := range []sut.Service{sut.Postgres, sut.Redis, sut.Kafka} {
+	for _, service := range sut.Stores() {
 		component := s.cluster.Component(service)
 		if component == nil {
 			continue

@@ -425,7 +425,12 @@ func badScenarios() map[string]bad {
 		"power of postgres": {
 			"kind: kill\n    target: redis\n    at: 2s\n    for: 500ms\n    wipe: true",
 			"kind: power-loss\n    target: postgres\n    at: 2s\n    for: 500ms",
-			`only redis can lose power, not postgres`, false,
+			`a fault of kind power-loss is one of redis, not of postgres`, false,
+		},
+		"lag of redis": {
+			"kind: kill\n    target: redis\n    at: 2s\n    for: 500ms\n    wipe: true",
+			"kind: lag\n    target: redis\n    at: 2s\n    for: 500ms",
+			`a fault of kind lag is one of replica, not of redis`, false,
 		},
 		"power lost too early": {
 			"kind: kill\n    target: redis\n    at: 2s\n    for: 500ms\n    wipe: true",

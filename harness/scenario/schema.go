@@ -135,8 +135,8 @@ func refineFault(fault schema.Schema) {
 	fault.Property("target")["examples"] = services()
 	faultShapes().refine(fault, func(kind string, then schema.Schema) {
 		switch {
-		case kind == "power-loss":
-			then["properties"] = schema.Schema{"target": enum([]string{string(sut.Redis)})}
+		case OnlyTarget(kind) != "":
+			then["properties"] = schema.Schema{"target": enum([]string{string(OnlyTarget(kind))})}
 		case slices.Contains(onlyRoleKinds(), kind):
 			then["properties"] = schema.Schema{"target": schema.Schema{"not": enum(services())}}
 		}

@@ -44,6 +44,7 @@ func faultShapes() shapes {
 		{"lost-ack", "for", ""},
 		{"lost-request", "for", ""},
 		{"power-loss", "for", "loses"},
+		{"lag", "for", ""},
 		{"crash", "for place", "passage"},
 		{"churn", "for", "every how"},
 	}}

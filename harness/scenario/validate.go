@@ -335,6 +335,7 @@ func pulls() []pull {
 			return f.Kind == "kill" && f.Target == string(sut.Redis) && f.Wipe
 		}, "no fault wipes redis", "kill on redis with wipe"},
 		{sut.PowerLoss, of("power-loss"), "redis loses no power", "power-loss"},
+		{sut.ReplicaLag, of("lag"), "no replica lags", "lag on replica"},
 		{sut.PostgresCrash, func(f Fault) bool {
 			return f.Kind == "kill" && f.Target == string(sut.Postgres) && !f.Wipe
 		}, "no fault kills postgres", "kill on postgres, without wipe"},

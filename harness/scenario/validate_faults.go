@@ -59,9 +59,23 @@ func (v *validation) faultTarget(f Fault, path []string) {
 	}
 }
 
+// OnlyTarget is the one store that a kind of faults can have as its target, "" if there are others.
+func OnlyTarget(kind string) sut.Service {
+	switch kind {
+	case "power-loss":
+		return sut.Redis
+	case "lag":
+		return sut.Replica
+	}
+	return ""
+}
+
 // services lists the services there are, and the brokers that one may have.
 func services() []string {
-	list := []string{string(sut.Postgres), string(sut.Redis), string(sut.Kafka)}
+	var list []string
+	for _, store := range sut.Stores() {
+		list = append(list, string(store))
+	}
 	for number := range 3 {
 		list = append(list, string(sut.KafkaBroker(number+1)))
 	}
@@ -70,6 +84,11 @@ func services() []string {
 
 // faultFields checks the values that depend on the kind or on each other.
 func (v *validation) faultFields(f Fault, in func(string) []string) {
+	if only := string(OnlyTarget(f.Kind)); only != "" && f.Target != only &&
+		slices.Contains(services(), f.Target) {
+		v.reject(fmt.Sprintf("a fault of kind %s is one of %s, not of %s", f.Kind, only, f.Target), only,
+			in("target")...)
+	}
 	if f.Kind == "power-loss" {
 		v.powerLoss(f, in)
 	}
@@ -85,9 +104,6 @@ func (v *validation) faultFields(f Fault, in func(string) []string) {
 
 // powerLoss checks that Redis has something to lose.
 func (v *validation) powerLoss(f Fault, in func(string) []string) {
-	if f.Target != string(sut.Redis) && slices.Contains(services(), f.Target) {
-		v.reject("only redis can lose power, not "+f.Target, string(sut.Redis), in("target")...)
-	}
 	reach := cmp.Or(f.Loses.D(), time.Second)
 	if f.At.D() < reach {
 		v.rejectTogether(fmt.Sprintf("a loss of power at %s that takes %s reaches back to before "+
@@ -121,8 +137,8 @@ func (v *validation) faultTime(f Fault, i int, in func(string) []string) {
 // proxy may overlap.
 func (f Fault) touches(g Fault) bool {
 	onProcess := func(f Fault) bool {
-		return slices.Contains([]string{"kill", "pause", "restart", "power-loss", "crash", "churn"},
-			f.Kind)
+		return slices.Contains([]string{"kill", "pause", "restart", "power-loss", "lag", "crash",
+			"churn"}, f.Kind)
 	}
 	from, to := f.At.D(), f.At.D()+max(f.For.D(), time.Millisecond)
 	gFrom, gTo := g.At.D(), g.At.D()+max(g.For.D(), time.Millisecond)

@@ -2,6 +2,7 @@ package sut
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,10 +88,13 @@ func (s Service) Whole() Service {
 	return whole
 }
 
+// Stores lists the stores and brokers.
+func Stores() []Service { return []Service{Postgres, Replica, Redis, Kafka} }
+
 // Store says whether it is a store or a broker, and not a role.
 func (s Service) Store() bool {
 	whole := s.Whole()
-	return whole == Postgres || whole == Redis || whole == Kafka
+	return slices.Contains(Stores(), whole)
 }
 
 // Shares says whether two targets of faults have a process in common.

@@ -29,6 +29,9 @@ const (
 	Postgres Service = "postgres"
 	Redis    Service = "redis"
 	Kafka    Service = "kafka"
+	// Replica is a streaming replica of Postgres, for reading: a hot standby. Who needs it needs
+	// Postgres too.
+	Replica Service = "replica"
 )
 
 // System is one system under test with its variants.
@@ -105,6 +108,8 @@ const (
 	RolePause Trigger = "role-pause"
 	// Rebalance: consumers come and go while they work.
 	Rebalance Trigger = "rebalance"
+	// ReplicaLag: the replica of Postgres answers with data that grows older.
+	ReplicaLag Trigger = "replica-lag"
 	// BrokerPause: Kafka falls silent for longer than buffers hold.
 	BrokerPause Trigger = "broker-pause"
 	// ClockSkew: the clocks of the variant's processes and of its stores differ,
@@ -115,7 +120,7 @@ const (
 // Triggers lists the triggers.
 func Triggers() []Trigger {
 	return []Trigger{Load, LostAck, RedisLoss, PowerLoss, PostgresCrash, RoleCrash, RolePause,
-		Rebalance, BrokerPause, ClockSkew}
+		Rebalance, ReplicaLag, BrokerPause, ClockSkew}
 }
 
 // Break is an invariant that a variant is known to break under a trigger.
@@ -212,6 +217,8 @@ type Role struct {
 type Config struct {
 	// PostgresURL is a libpq URL of a database that is the variant's alone.
 	PostgresURL string
+	// ReplicaURL is that database on the replica of its server.
+	ReplicaURL string
 	// RedisURL is a redis:// URL; keys must start with Prefix.
 	RedisURL string
 	// KafkaBrokers are host:port seeds; names of topics and groups must start

@@ -4,6 +4,7 @@
 package suttest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -87,12 +88,15 @@ func (s Suite) config(t testing.TB, v sut.Variant) sut.Config {
 	kafka := sut.DefaultKafka()
 	kafka.Linger = 0 // who performs one operation after the other waits for no company
 	return sut.Config{
-		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL,
+		PostgresURL: space.PostgresURL, ReplicaURL: replicaOf(space), RedisURL: space.RedisURL,
 		KafkaBrokers: space.KafkaBrokers, Kafka: kafka, Prefix: space.Prefix,
 		Params: s.Params, MaxConns: maxConns, Timeout: opTimeout,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Folder: folderOf(t, v),
 	}
 }
+
+// replicaOf is the database's replica: where there is none, one that is never behind, itself.
+func replicaOf(space env.Namespace) string { return cmp.Or(space.ReplicaURL, space.PostgresURL) }
 
 // folderOf is an empty folder of a variant that keeps files.
 func folderOf(t testing.TB, v sut.Variant) string {

@@ -39,9 +39,10 @@ type Trial struct {
 func (tr Trial) Run(t *testing.T, seed uint64) map[string]check.Verdict {
 	t.Helper()
 	space := tr.Space(t)
-	cfg := sut.Config{PostgresURL: space.PostgresURL, RedisURL: space.RedisURL,
-		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(), Prefix: space.Prefix,
-		Params: tr.Params, Folder: folderOf(t, tr.Variant), MaxConns: 16, Timeout: 5 * time.Second,
+	cfg := sut.Config{PostgresURL: space.PostgresURL, ReplicaURL: replicaOf(space),
+		RedisURL: space.RedisURL, KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(),
+		Prefix: space.Prefix, Folder: folderOf(t, tr.Variant), Params: tr.Params,
+		MaxConns: 16, Timeout: 5 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -135,8 +135,9 @@ func storeSourceOf(
 
 // sourceTitle is what people call a source.
 func sourceTitle(name string) string {
-	if title, ok := map[string]string{"postgres": "Postgres", "redis": "Redis", "kafka": "Kafka",
-		"cpu": "CPU", "go": "Load generator", "files": "Own files"}[name]; ok {
+	if title, ok := map[string]string{"postgres": "Postgres", "replica": "Replica of Postgres",
+		"redis": "Redis", "kafka": "Kafka", "files": "Own files", "cpu": "CPU",
+		"go": "Load generator"}[name]; ok {
 		return title
 	}
 	return name

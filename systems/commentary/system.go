@@ -18,8 +18,8 @@ var schema string
 
 // System returns the commentary with all its designs.
 func System() sut.System {
-	return systemOf(postgresPoll(), redisETag(), edgeCache(), edgeSWR(), longPoll(), redisFirst(),
-		mtimeETag(), splitCache(), restartingSequence())
+	return systemOf(postgresPoll(), redisETag(), edgeCache(), edgeSWR(), longPoll(), replicaBeat(),
+		redisFirst(), replicaTrusted(), mtimeETag(), splitCache(), restartingSequence())
 }
 
 func systemOf(designs ...variant) sut.System {

@@ -17,8 +17,9 @@ type Namespaces struct {
 	RunID string
 	// Signature says who makes them in servers that are not stampede's own; "" in those that are.
 	Signature string
-	// Postgres, Redis and Kafka are nil when the run does not use them.
+	// Postgres, Replica, Redis and Kafka are nil when the run does not use them.
 	Postgres *Postgres
+	Replica  *Replica
 	Redis    *Redis
 	Kafka    *Kafka
 
@@ -114,7 +115,12 @@ func (n *Namespaces) carvePostgres(
 	if !may {
 		create, remove = n.Postgres.CreateSchema, n.Postgres.DropSchema
 	}
-	space.PostgresURL, err = create(ctx, name, n.Signature)
+	if space.PostgresURL, err = create(ctx, name, n.Signature); err == nil && n.Replica != nil {
+		err = n.Replica.Await(ctx, name)
+		if err == nil {
+			space.ReplicaURL, err = n.Replica.URLOf(space.PostgresURL)
+		}
+	}
 	return func(ctx context.Context) error { return remove(ctx, name) }, err
 }
 

@@ -190,7 +190,7 @@ func (p Postgres) DropDatabase(ctx context.Context, name string) error {
 	// FORCE throws out nobody who reads from a replication slot.
 	err := p.unused(ctx, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE "+
 		"active AND database = "+literal(name), drop+" WITH (FORCE)")
-	if state(err) != insufficientPrivilege {
+	if State(err) != insufficientPrivilege {
 		return err
 	}
 	// A user without privileges may not throw out autovacuum, which FORCE wants to before it drops
@@ -206,7 +206,7 @@ func (p Postgres) unused(ctx context.Context, statements ...string) error {
 	defer cancel()
 	for {
 		err := p.exec(ctx, statements...)
-		if state(err) != objectInUse || !sut.Pause(ctx, dropPause) {
+		if State(err) != objectInUse || !sut.Pause(ctx, dropPause) {
 			return err
 		}
 	}
@@ -221,8 +221,8 @@ const (
 	objectInUse           = "55006"
 )
 
-// state is the SQLSTATE of an error, "" if Postgres did not answer with one.
-func state(err error) string {
+// State is the SQLSTATE of an error, "" if Postgres did not answer with one.
+func State(err error) string {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code
 	}

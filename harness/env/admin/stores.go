@@ -51,6 +51,8 @@ func (s *Stores) Add(c env.Component, administrator Store) {
 	switch store := administrator.(type) {
 	case Postgres:
 		s.Postgres = &store
+	case Replica:
+		s.Replica = &store
 	case Redis:
 		s.Redis = &store
 	case Kafka:

@@ -84,7 +84,7 @@ func (s *store) Start(ctx context.Context, wipe bool) error {
 	if err != nil {
 		return fmt.Errorf("start %s again: %w", s.service, err)
 	}
-	return s.awaitReady(ctx)
+	return s.back(ctx)
 }
 
 // freezer is what freezes a container: an engine.
@@ -170,5 +170,5 @@ func (s *store) Restart(ctx context.Context) error {
 		back()
 		return fmt.Errorf("restart %s: %w", s.service, err)
 	}
-	return s.awaitReady(ctx)
+	return s.back(ctx)
 }

@@ -165,6 +165,9 @@ func (c *cluster) start(
 	}
 	started := make([][]*store, len(choices))
 	err = env.Each(choices, func(i int, image choice) error {
+		if image.service == sut.Postgres {
+			defer func() { announce(recipes[sut.Replica], started[i]) }()
+		}
 		if err := c.engine.pull(ctx, image, logf); err != nil {
 			return err
 		}
@@ -178,6 +181,7 @@ func (c *cluster) start(
 	for _, stores := range started {
 		c.add(stores)
 	}
+	c.pair()
 	if err != nil {
 		return err
 	}
@@ -197,6 +201,15 @@ func (c *cluster) add(stores []*store) {
 	}
 	if len(brokers) > 0 {
 		c.AddBrokers(brokers)
+	}
+}
+
+// pair lets the primary know its replica.
+func (c *cluster) pair() {
+	postgres, one := c.Component(sut.Postgres).(*store)
+	replica, two := c.Component(sut.Replica).(*store)
+	if one && two {
+		postgres.follower = replica
 	}
 }
 

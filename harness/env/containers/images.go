@@ -18,6 +18,7 @@ import (
 // docker/images.sh builds where the official one cannot be had.
 var images = map[sut.Service]struct{ official, built string }{
 	sut.Postgres: {"postgres:17.11", "stampede/postgres:local"},
+	sut.Replica:  {"postgres:17.11", "stampede/postgres:local"},
 	sut.Redis:    {"redis:8.10.2", "stampede/redis:local"},
 	sut.Kafka:    {"apache/kafka:4.1.1", "stampede/kafka:local"},
 }

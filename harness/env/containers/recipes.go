@@ -26,6 +26,10 @@ type recipe struct {
 	conf     []byte
 	store    func(addr func() string) admin.Store
 	settings []string
+	// files are mounted beside the configuration, by their paths.
+	files map[string][]byte
+	// primary is what a replica is a copy of, nil for others.
+	primary *admin.Primary
 	// kafka is what only a broker has, else nil.
 	kafka *admin.KafkaBroker
 }
@@ -44,6 +48,8 @@ func recipesOf(service sut.Service, spec env.Spec, brokerFlags []string) ([]reci
 	switch service {
 	case sut.Postgres:
 		r, err = postgresRecipe(spec.Postgres)
+	case sut.Replica:
+		r, err = replicaRecipe(spec)
 	case sut.Redis:
 		r, err = redisRecipe(spec.Redis)
 	case sut.Kafka:
@@ -68,10 +74,46 @@ func postgresRecipe(settings map[string]string) (recipe, error) {
 			"POSTGRES_INITDB_ARGS":      "--encoding=UTF8 --locale=C",
 			"PGDATA":                    "/stampede/pgdata",
 		},
-		command:  []string{"postgres", "-c", "config_file=" + confPath, "-c", "listen_addresses=*"},
+		command: []string{"postgres", "-c", "config_file=" + confPath, "-c", "hba_file=" + hbaPath,
+			"-c", "listen_addresses=*"},
+		files:    map[string][]byte{hbaPath: []byte(hba)},
 		store:    admin.PostgresAt,
 		settings: slices.Sorted(maps.Keys(settings)),
 	}, nil
+}
+
+// hba lets everybody in who reaches the port, replicas too: it is published on the loopback
+// address of one machine.
+const (
+	hbaPath = "/etc/stampede/pg_hba.conf"
+	hba     = "local all all trust\nhost all all all trust\nhost replication all all trust\n"
+)
+
+// primaryVariable has how a replica connects to its primary.
+const primaryVariable = "STAMPEDE_PRIMARY"
+
+// replicaScript copies the primary into an empty volume and becomes its standby: the script's
+// arguments.
+const replicaScript = `set -e
+mkdir -p "$PGDATA"
+chown postgres:postgres "$PGDATA"
+chmod 0700 "$PGDATA"
+as="setpriv --reuid=postgres --regid=postgres --init-groups"
+if [ ! -s "$PGDATA/PG_VERSION" ]; then
+  $as pg_basebackup -d "$` + primaryVariable + `" -D "$PGDATA" -R -X stream --checkpoint=fast --no-sync
+fi
+exec $as "$@"`
+
+// replicaRecipe is that of Postgres, but for what it begins with.
+func replicaRecipe(spec env.Spec) (recipe, error) {
+	r, err := postgresRecipe(spec.Postgres)
+	if err == nil && !slices.Contains(spec.Services, sut.Postgres) {
+		err = admin.ErrNoPrimary
+	}
+	r.service, r.store, r.primary = sut.Replica, admin.ReplicaAt, admin.NewPrimary()
+	r.conf = admin.ReplicaConf(r.conf)
+	r.entry = []string{"/bin/sh", "-c", replicaScript, "replica"}
+	return r, err
 }
 
 func redisRecipe(settings map[string]string) (recipe, error) {

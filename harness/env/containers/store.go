@@ -55,6 +55,9 @@ type store struct {
 	// container, which a wipe replaces.
 	addr, id atomic.Value
 
+	// follower is the replica of this store, nil if it has none.
+	follower *store
+
 	// mu is held while the container is being made, started or stopped.
 	mu     sync.Mutex
 	volume string
@@ -70,6 +73,8 @@ var (
 	_ env.Journaled = (*store)(nil)
 	_ env.Fronted   = (*store)(nil)
 	_ env.Metered   = (*store)(nil)
+
+	_ env.Replicating = (*store)(nil)
 )
 
 // newStore makes the volume and the container and waits until it is ready.
@@ -95,6 +100,9 @@ func (s *store) create(ctx context.Context) error {
 		return fmt.Errorf("make a volume for %s: %w", s.service, err)
 	}
 	s.volume = volume.Volume.Name
+	if err := s.findPrimary(ctx); err != nil {
+		return fmt.Errorf("start %s: %w", s.service, err)
+	}
 	made, err := testcontainers.GenericContainer(ctx, s.request())
 	if made != nil {
 		s.id.Store(made.GetContainerID())
@@ -112,6 +120,9 @@ func (s *store) request() testcontainers.GenericContainerRequest {
 		Image: s.image.ref, Env: maps.Clone(s.environ), Cmd: s.command, Entrypoint: s.entry,
 		Labels: maps.Clone(s.labels), Files: []testcontainers.ContainerFile{fileOf(confPath, s.conf)},
 		HostConfigModifier: s.configureHost,
+	}
+	for path, content := range s.files {
+		request.Files = append(request.Files, fileOf(path, content))
 	}
 	if s.kafka != nil {
 		request.Files = append(request.Files, fileOf(loggingPath, docker.KafkaLogging))

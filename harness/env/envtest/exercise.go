@@ -33,6 +33,7 @@ func Exercise(t *testing.T, p env.Provider) {
 	s := suite{p}
 	t.Run("OneOfEach", s.oneOfEach)
 	t.Run("ThreeBrokers", s.threeBrokers)
+	t.Run("Replica", s.replica)
 	t.Run("BadSettingIsOneClearError", s.badSetting)
 }
 

@@ -93,6 +93,9 @@ func componentOf(service sut.Service, spec env.Spec) (*component, error) {
 	switch service {
 	case sut.Postgres:
 		c.url, c.Store, port, flag = spec.PostgresURL, admin.Postgres{URL: get}, "5432", "--postgres-url"
+	case sut.Replica:
+		c.url, c.Store, port, flag = spec.ReplicaURL, admin.Replica{Postgres: admin.Postgres{URL: get}},
+			"5432", "--replica-url"
 	case sut.Redis:
 		c.url, c.Store, port, flag = spec.RedisURL, admin.Redis{URL: get}, "6379", "--redis-url"
 	default:
@@ -120,11 +123,12 @@ func componentOf(service sut.Service, spec env.Spec) (*component, error) {
 // exampleURL is what the URLs of the services look like.
 var exampleURL = map[sut.Service]string{
 	sut.Postgres: "postgres://user:password@host:5432/database",
+	sut.Replica:  "postgres://user:password@host:5432/database",
 	sut.Redis:    "redis://:password@host:6379/0",
 }
 
 func settingsOf(service sut.Service, spec env.Spec) map[string]string {
-	if service == sut.Postgres {
+	if service == sut.Postgres || service == sut.Replica {
 		return spec.Postgres
 	}
 	return spec.Redis

@@ -75,6 +75,8 @@ func (c *component) made(ctx context.Context) ([]made, error) {
 		return madeInPostgres(ctx, store)
 	case admin.Redis:
 		return madeInRedis(ctx, store)
+	case admin.Replica:
+		return nil, nil // what it has is its primary's
 	case admin.Kafka:
 		return madeInKafka(ctx, store)
 	default:

@@ -15,7 +15,8 @@ const LabVariable = "STAMPEDE_LAB"
 // variables hold the addresses of servers. The flags --postgres-url, --redis-url and
 // --kafka-brokers have them as their defaults.
 var variables = map[sut.Service]string{sut.Postgres: "STAMPEDE_POSTGRES_URL",
-	sut.Redis: "STAMPEDE_REDIS_URL", sut.Kafka: "STAMPEDE_KAFKA_BROKERS"}
+	sut.Replica: "STAMPEDE_REPLICA_URL", sut.Redis: "STAMPEDE_REDIS_URL",
+	sut.Kafka: "STAMPEDE_KAFKA_BROKERS"}
 
 // Environ is the addresses of started services as environment variables, KEY=value, for
 // Located to read.
@@ -24,7 +25,7 @@ func Environ(services []sut.Service, cluster env.Cluster) (pairs []string) {
 		component := cluster.Component(service)
 		address := component.Addr()
 		switch service {
-		case sut.Postgres:
+		case sut.Postgres, sut.Replica:
 			address = admin.PostgresURL(address)
 		case sut.Redis:
 			address = admin.RedisURL(address)
@@ -45,6 +46,8 @@ func Located(spec env.Spec, getenv func(string) string) (env.Spec, bool) {
 		switch service {
 		case sut.Postgres:
 			spec.PostgresURL = address
+		case sut.Replica:
+			spec.ReplicaURL = address
 		case sut.Redis:
 			spec.RedisURL = address
 		case sut.Kafka:

@@ -39,7 +39,7 @@ var postgresFolders = [...]string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin
 // distributions keep it, the newest first.
 func Find(ctx context.Context, service sut.Service) (Program, error) {
 	switch service {
-	case sut.Postgres:
+	case sut.Postgres, sut.Replica:
 		return findPostgres(ctx)
 	case sut.Redis:
 		return findRedis(ctx)

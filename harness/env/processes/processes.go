@@ -12,6 +12,7 @@ import (
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
+	"stampede/harness/sut"
 )
 
 // Provider is the processes backend.
@@ -85,6 +86,9 @@ func (c *cluster) start(ctx context.Context, recipes []recipe, spec env.Spec) er
 	servers := make([]*server, len(recipes))
 	err := env.Each(recipes, func(i int, r recipe) (err error) {
 		servers[i], err = newServer(ctx, r, c.home.dir, filepath.Join(logs, string(r.service)+".log"))
+		if r.service == sut.Postgres {
+			announce(recipes, servers[i])
+		}
 		return err
 	})
 	var brokers []env.Breakable
@@ -106,6 +110,19 @@ func (c *cluster) start(ctx context.Context, recipes []recipe, spec env.Spec) er
 		c.AddBrokers(brokers)
 	}
 	return c.CheckKafka(ctx, spec.Kafka)
+}
+
+// announce tells the replica, if there is one, that its primary is up, or that it will not be.
+func announce(recipes []recipe, postgres *server) {
+	for _, r := range recipes {
+		switch {
+		case r.primary == nil:
+		case postgres == nil:
+			r.primary.Up(nil)
+		default:
+			r.primary.Up(func(context.Context) (string, error) { return postgres.Addr(), nil })
+		}
+	}
 }
 
 func (c *cluster) Close(ctx context.Context) error {

@@ -31,6 +31,8 @@ func (p Provider) recipesOf(
 	switch service {
 	case sut.Postgres:
 		r, err = postgresRecipe(program, spec.Postgres)
+	case sut.Replica:
+		r, err = replicaRecipe(program, spec)
 	case sut.Redis:
 		r, err = redisRecipe(program, spec.Redis)
 	case sut.Kafka:
@@ -47,6 +49,49 @@ func (p Provider) recipesOf(
 
 // initBound is how long initdb may take; it takes about a second.
 const initBound = time.Minute
+
+// replicaRecipe is that of Postgres, but for what it begins with: a copy of its primary.
+func replicaRecipe(program Program, spec env.Spec) (recipe, error) {
+	r, err := postgresRecipe(program, spec.Postgres)
+	if err == nil && !slices.Contains(spec.Services, sut.Postgres) {
+		err = admin.ErrNoPrimary
+	}
+	follows := admin.NewPrimary()
+	r.service, r.store, r.primary = sut.Replica, admin.ReplicaAt, follows
+	r.prepare = func(ctx context.Context, dir string) error {
+		addr, err := follows.Addr(ctx)
+		if err != nil {
+			return err
+		}
+		if err := baseBackup(ctx, program, r.who, dir, addr); err != nil {
+			return err
+		}
+		path := filepath.Join(dir, "postgresql.conf")
+		conf, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("read the primary's configuration: %w", err)
+		}
+		return writeConf(path, admin.ReplicaConf(conf), r.who)
+	}
+	return r, err
+}
+
+// baseBackup makes a standby's copy of the primary at an address.
+func baseBackup(
+	ctx context.Context, program Program, who *syscall.Credential, dir, primary string,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, initBound)
+	defer cancel()
+	// As with initdb, what is not flushed yet the server flushes.
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(program.Path), "pg_basebackup"),
+		"-d", admin.ConnInfo(primary), "-D", dir, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+	cmd.Dir, cmd.Env = dir, environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("pg_basebackup of %s: %w\n%s", primary, err, out)
+	}
+	return nil
+}
 
 func postgresRecipe(program Program, settings map[string]string) (recipe, error) {
 	base := docker.PostgresConf

@@ -49,6 +49,8 @@ type recipe struct {
 	// last is the signal that ends the store at once, when its data is about to go,
 	// and leaves nothing of it in the kernel.
 	last syscall.Signal
+	// primary is what a replica is a copy of, nil for others.
+	primary *admin.Primary
 	// settings are what the scenario changed.
 	settings []string
 	// kafka is what only a broker has, else nil.
@@ -80,6 +82,8 @@ var (
 	_ env.Journaled = (*server)(nil)
 	_ env.Fronted   = (*server)(nil)
 	_ env.Metered   = (*server)(nil)
+
+	_ env.Replicating = (*server)(nil)
 )
 
 // newServer makes the data folder and starts the store.

@@ -48,6 +48,9 @@ func recipesOf(service sut.Service, spec env.Spec, brokerFlags []string) ([]reci
 	switch service {
 	case sut.Postgres:
 		r, err = postgresRecipe(spec.Postgres)
+		if slices.Contains(spec.Services, sut.Replica) {
+			r.admitReplica()
+		}
 	case sut.Replica:
 		r, err = replicaRecipe(spec)
 	case sut.Redis:
@@ -74,9 +77,7 @@ func postgresRecipe(settings map[string]string) (recipe, error) {
 			"POSTGRES_INITDB_ARGS":      "--encoding=UTF8 --locale=C",
 			"PGDATA":                    "/stampede/pgdata",
 		},
-		command: []string{"postgres", "-c", "config_file=" + confPath, "-c", "hba_file=" + hbaPath,
-			"-c", "listen_addresses=*"},
-		files:    map[string][]byte{hbaPath: []byte(hba)},
+		command:  []string{"postgres", "-c", "config_file=" + confPath, "-c", "listen_addresses=*"},
 		store:    admin.PostgresAt,
 		settings: slices.Sorted(maps.Keys(settings)),
 	}, nil
@@ -88,6 +89,12 @@ const (
 	hbaPath = "/etc/stampede/pg_hba.conf"
 	hba     = "local all all trust\nhost all all all trust\nhost replication all all trust\n"
 )
+
+// admitReplica lets replicas in, which the image's own rules do not.
+func (r *recipe) admitReplica() {
+	r.files = map[string][]byte{hbaPath: []byte(hba)}
+	r.command = append(r.command, "-c", "hba_file="+hbaPath)
+}
 
 // primaryVariable has how a replica connects to its primary.
 const primaryVariable = "STAMPEDE_PRIMARY"
@@ -112,6 +119,7 @@ func replicaRecipe(spec env.Spec) (recipe, error) {
 	}
 	r.service, r.store, r.primary = sut.Replica, admin.ReplicaAt, admin.NewPrimary()
 	r.conf = admin.ReplicaConf(r.conf)
+	r.admitReplica()
 	r.entry = []string{"/bin/sh", "-c", replicaScript, "replica"}
 	return r, err
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // stores play the user's own servers.
-var stores = envtest.NewOwn(sut.Postgres, sut.Redis)
+var stores = envtest.NewOwn(sut.Postgres, sut.Replica, sut.Redis)
 
 func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
 

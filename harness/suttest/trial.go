@@ -35,6 +35,19 @@ type Trial struct {
 	Fault  func(place string, n int64)
 }
 
+// Kills checks by runs with several seeds, as Killed does, that an error that is planted in one
+// variant is named by invariants, and that none breaks in the variant without it. The trial's own
+// variant is not used.
+func (tr Trial) Kills(t *testing.T, control, planted sut.Variant, named ...string) {
+	t.Helper()
+	of := func(v sut.Variant) func(uint64) map[string]check.Verdict {
+		tr := tr
+		tr.Variant = v
+		return func(seed uint64) map[string]check.Verdict { return tr.Run(t, seed) }
+	}
+	Killed(t, named, of(control), of(planted))
+}
+
 // Run makes the run and judges it by what applies to the variant.
 func (tr Trial) Run(t *testing.T, seed uint64) map[string]check.Verdict {
 	t.Helper()

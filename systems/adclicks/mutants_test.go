@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"stampede/harness/check"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/adclicks"
@@ -31,16 +30,12 @@ func TestMutantsOnStores(t *testing.T) {
 		{"new clicks are dropped", "control", "drops", []string{adclicks.AcksInLog}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			run := func(variant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := crowd()
-					p.ReplayAfter, p.Budget = sut.Duration(150*ms), 1200
-					return suttest.Trial{System: adclicks.System(), Variant: adclicks.Mutants()[variant],
-						Params: p, Space: stores.Namespace, Ops: 500, Every: 4 * ms,
-						Settle: 10 * time.Second}.Run(t, seed)
-				}
-			}
-			suttest.Killed(t, m.named, run(m.control), run(m.mutant))
+			p := crowd()
+			p.ReplayAfter, p.Budget = sut.Duration(150*ms), 1200
+			tr := suttest.Trial{System: adclicks.System(), Params: p, Space: stores.Namespace,
+				Ops: 500, Every: 4 * ms, Settle: 10 * time.Second}
+			mutants := adclicks.Mutants()
+			tr.Kills(t, mutants[m.control], mutants[m.mutant], m.named...)
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/api/apitest"
-	"stampede/harness/check"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -84,15 +83,11 @@ func TestMutantsOnStores(t *testing.T) {
 		{"sets", "a version of later", autocomplete.TopOfVersion},
 	} {
 		t.Run(m.mutant, func(t *testing.T) {
-			run := func(variant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := *crowd()
-					return suttest.Trial{System: autocomplete.System(),
-						Variant: autocomplete.Mutants()[variant], Params: &p, Space: stores.Namespace,
-						Ops: 200, Every: 12 * ms, Settle: 30 * time.Second}.Run(t, seed)
-				}
-			}
-			suttest.Killed(t, []string{m.named}, run(m.control), run(m.mutant))
+			p := *crowd()
+			tr := suttest.Trial{System: autocomplete.System(), Params: &p, Space: stores.Namespace,
+				Ops: 200, Every: 12 * ms, Settle: 30 * time.Second}
+			mutants := autocomplete.Mutants()
+			tr.Kills(t, mutants[m.control], mutants[m.mutant], m.named)
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/api/apitest"
-	"stampede/harness/check"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -98,17 +97,13 @@ func TestMutantsOnStores(t *testing.T) {
 		{"a text is cut", "postgres_poll", commentary.AckedKept},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			run := func(variant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := *crowd()
-					p.MaxAge, p.CopyFor = sut.Duration(time.Second), sut.Duration(200*ms)
-					p.ArchiveAfter = sut.Duration(time.Second)
-					return suttest.Trial{System: commentary.System(),
-						Variant: commentary.Mutants()[variant], Params: &p, Space: stores.Namespace,
-						Ops: 500, Every: 5 * ms, Settle: 30 * time.Second}.Run(t, seed)
-				}
-			}
-			suttest.Killed(t, []string{m.named}, run(m.control), run(m.name))
+			p := *crowd()
+			p.MaxAge, p.CopyFor = sut.Duration(time.Second), sut.Duration(200*ms)
+			p.ArchiveAfter = sut.Duration(time.Second)
+			tr := suttest.Trial{System: commentary.System(), Params: &p, Space: stores.Namespace,
+				Ops: 500, Every: 5 * ms, Settle: 30 * time.Second}
+			mutants := commentary.Mutants()
+			tr.Kills(t, mutants[m.control], mutants[m.name], m.named)
 		})
 	}
 }

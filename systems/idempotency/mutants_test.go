@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"stampede/harness/check"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/idempotency"
@@ -43,16 +42,13 @@ func TestMutantsOnStores(t *testing.T) {
 		{"done before the effect", "early", 0, crash("begun"), []string{idempotency.ChargesKept}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			run := func(mutant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := crowd()
-					p.TTL, p.Lease, p.LostAnswers = sut.Duration(time.Second), sut.Duration(200*ms), m.lost
-					return suttest.Trial{System: idempotency.System(), Variant: idempotency.Mutants()[mutant],
-						Params: p, Space: stores.Namespace, Ops: 300, Every: 5 * ms, Settle: 5 * p.Lease.D(),
-						Places: []string{"begun", "charged"}, Fault: m.fault}.Run(t, seed)
-				}
-			}
-			suttest.Killed(t, m.named, run("control"), run(m.mutant))
+			p := crowd()
+			p.TTL, p.Lease, p.LostAnswers = sut.Duration(time.Second), sut.Duration(200*ms), m.lost
+			tr := suttest.Trial{System: idempotency.System(), Params: p, Space: stores.Namespace,
+				Ops: 300, Every: 5 * ms,
+				Settle: 5 * p.Lease.D(), Places: []string{"begun", "charged"}, Fault: m.fault}
+			mutants := idempotency.Mutants()
+			tr.Kills(t, mutants["control"], mutants[m.mutant], m.named...)
 		})
 	}
 }

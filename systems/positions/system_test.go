@@ -9,7 +9,6 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/api/apitest"
-	"stampede/harness/check"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -108,16 +107,12 @@ func TestMutantsOnStores(t *testing.T) {
 		{"the archive is forgotten", "table", "the archive is forgotten", positions.ErasedForGood},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			run := func(variant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := *fleet()
-					p.FlushEvery = sut.Duration(20 * ms)
-					return suttest.Trial{System: positions.System(), Variant: positions.Mutants()[variant],
-						Params: &p, Space: stores.Namespace, Ops: 200, Every: 5 * ms,
-						Settle: 30 * time.Second}.Run(t, seed)
-				}
-			}
-			suttest.Killed(t, []string{m.named}, run(m.control), run(m.mutant))
+			p := *fleet()
+			p.FlushEvery = sut.Duration(20 * ms)
+			tr := suttest.Trial{System: positions.System(), Params: &p, Space: stores.Namespace,
+				Ops: 200, Every: 5 * ms, Settle: 30 * time.Second}
+			mutants := positions.Mutants()
+			tr.Kills(t, mutants[m.control], mutants[m.mutant], m.named)
 		})
 	}
 }

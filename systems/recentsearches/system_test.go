@@ -9,7 +9,6 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/api/apitest"
-	"stampede/harness/check"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -94,16 +93,12 @@ func TestMutantsOnStores(t *testing.T) {
 		{"a copy is not given up", "copies", "a copy is not given up", recentsearches.SeenByAll},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			run := func(variant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := *crowd()
-					p.ArchiveAfter = sut.Duration(time.Second)
-					return suttest.Trial{System: recentsearches.System(),
-						Variant: recentsearches.Mutants()[variant], Params: &p, Space: stores.Namespace,
-						Ops: 500, Every: 5 * ms, Settle: 30 * time.Second}.Run(t, seed)
-				}
-			}
-			suttest.Killed(t, []string{m.named}, run(m.control), run(m.mutant))
+			p := *crowd()
+			p.ArchiveAfter = sut.Duration(time.Second)
+			tr := suttest.Trial{System: recentsearches.System(), Params: &p, Space: stores.Namespace,
+				Ops: 500, Every: 5 * ms, Settle: 30 * time.Second}
+			mutants := recentsearches.Mutants()
+			tr.Kills(t, mutants[m.control], mutants[m.mutant], m.named)
 		})
 	}
 }

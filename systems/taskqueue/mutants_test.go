@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"stampede/harness/check"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/taskqueue"
@@ -46,18 +45,14 @@ func TestMutantsOnStores(t *testing.T) {
 		{"a lease that ends early", "silent", "early lease", slow, taskqueue.NewestEnds},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			run := func(variant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := busy()
-					p.Work, p.Workers, p.Cancel, p.Lease = sut.Duration(10*ms), 2, 0.3, sut.Duration(400*ms)
-					p.PriorityWithin, p.FairWithin = 8, 20
-					m.change(p)
-					return suttest.Trial{System: taskqueue.System(), Variant: taskqueue.Mutants()[variant],
-						Params: p, Space: stores.Namespace, Ops: 300, Every: 2 * ms,
-						Settle: 15 * time.Second}.Run(t, seed)
-				}
-			}
-			suttest.Killed(t, []string{m.named}, run(m.control), run(m.mutant))
+			p := busy()
+			p.Work, p.Workers, p.Cancel, p.Lease = sut.Duration(10*ms), 2, 0.3, sut.Duration(400*ms)
+			p.PriorityWithin, p.FairWithin = 8, 20
+			m.change(p)
+			tr := suttest.Trial{System: taskqueue.System(), Params: p, Space: stores.Namespace,
+				Ops: 300, Every: 2 * ms, Settle: 15 * time.Second}
+			mutants := taskqueue.Mutants()
+			tr.Kills(t, mutants[m.control], mutants[m.mutant], m.named)
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"stampede/harness/check"
 	"stampede/harness/suttest"
 	"stampede/systems/topk"
 )
@@ -23,15 +22,12 @@ func TestMutantsOnStores(t *testing.T) {
 		{"a read of other windows", "exact", "all windows read", topk.ReadsBounded},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			run := func(variant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := crowd()
-					p.Error, p.Reads = 0.02, 0.3
-					return suttest.Trial{System: topk.System(), Variant: topk.Mutants()[variant], Params: p,
-						Space: stores.Namespace, Ops: 300, Every: 3 * ms, Settle: 30 * time.Second}.Run(t, seed)
-				}
-			}
-			suttest.Killed(t, []string{m.named}, run(m.control), run(m.mutant))
+			p := crowd()
+			p.Error, p.Reads = 0.02, 0.3
+			tr := suttest.Trial{System: topk.System(), Params: p, Space: stores.Namespace,
+				Ops: 300, Every: 3 * ms, Settle: 30 * time.Second}
+			mutants := topk.Mutants()
+			tr.Kills(t, mutants[m.control], mutants[m.mutant], m.named)
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"stampede/harness/check"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/writeheavy"
@@ -31,19 +30,15 @@ func TestMutantsOnStores(t *testing.T) {
 		{"M221 shards are added up, written and reset", "shards", "M221", writeheavy.Conserved},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			run := func(variant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := crowd()
-					p.MoveEvery = sut.Duration(8 * ms)
-					if m.mutant == "M204" {
-						p.Resend = 0.02
-					}
-					return suttest.Trial{System: writeheavy.System(), Variant: writeheavy.Mutants()[variant],
-						Params: p, Space: stores.Namespace, Ops: 400, Every: 2 * ms,
-						Settle: 20 * time.Second}.Run(t, seed)
-				}
+			p := crowd()
+			p.MoveEvery = sut.Duration(8 * ms)
+			if m.mutant == "M204" {
+				p.Resend = 0.02
 			}
-			suttest.Killed(t, []string{m.named}, run(m.control), run(m.mutant))
+			tr := suttest.Trial{System: writeheavy.System(), Params: p, Space: stores.Namespace,
+				Ops: 400, Every: 2 * ms, Settle: 20 * time.Second}
+			mutants := writeheavy.Mutants()
+			tr.Kills(t, mutants[m.control], mutants[m.mutant], m.named)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Field is what a field's tags state.
@@ -31,6 +32,7 @@ type Field struct {
 	// Pattern is a regular expression that a text matches, and words describe it; "" if any
 	// text will do.
 	Pattern, words string
+	match          *regexp.Regexp
 
 	// low and high are Min and Max of whole numbers, which a float64 rounds.
 	low  int64
@@ -58,6 +60,7 @@ func Of(f reflect.StructField) Field {
 	}
 	if form, has := f.Tag.Lookup("form"); has {
 		b.Pattern, b.words = pattern(f, form)
+		b.match = regexp.MustCompile(b.Pattern)
 	}
 	return b
 }
@@ -67,6 +70,8 @@ func pattern(f reflect.StructField, form string) (pattern, words string) {
 	switch form {
 	case "name":
 		return `^[a-z0-9]+([-_][a-z0-9]+)*$`, "lower-case letters, digits and hyphens"
+	case "text":
+		return `^[^\x00]*$`, "UTF-8 without the character 0, which not every store takes"
 	case "filled":
 		return `\S`, "text that is not blank"
 	}
@@ -281,7 +286,7 @@ func (b Field) text(text string) string {
 	switch {
 	case b.Enum != nil && !slices.Contains(b.Enum, text):
 		return b.listed()
-	case b.Pattern != "" && !regexp.MustCompile(b.Pattern).MatchString(text):
+	case b.match != nil && !(utf8.ValidString(text) && b.match.MatchString(text)):
 		return b.words
 	case b.outside(float64(len(text))):
 		return b.whole() + " bytes"

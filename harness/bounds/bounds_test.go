@@ -31,6 +31,7 @@ type tree struct {
 	One   *leaf         `json:"one"`
 	When  time.Time     `json:"when"`
 	Free  string        `json:"free"`
+	Said  string        `json:"said" form:"text"`
 	Label string        `json:"label" form:"name"`
 	Nodes int           `json:"nodes" enum:"1,3"`
 	Pause time.Duration `json:"pause" min:"1ns" max:"1s"`
@@ -72,6 +73,16 @@ func TestCheck(t *testing.T) {
 		"inner.depth: expected at most 1, got 2":               func(v *tree) { v.Inner.Depth = 2 },
 		`label: expected lower-case letters, digits and hyphens, got "A b"`: func(v *tree) {
 			v.Label = "A b"
+		},
+		`said: expected UTF-8 without the character 0, which not every store takes, got "\x00"`: func(
+			v *tree,
+		) {
+			v.Said = "\x00"
+		},
+		`said: expected UTF-8 without the character 0, which not every store takes, got "\xff"`: func(
+			v *tree,
+		) {
+			v.Said = "\xff"
 		},
 		"nodes: expected 1 or 3, got 2": func(v *tree) { v.Nodes = 2 },
 		"pause: expected a duration of more than zero and at most 1s, got 0s": func(v *tree) {

@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -48,11 +47,8 @@ type Suggester interface {
 type QueryRequest struct {
 	ID     uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the query's identity"`
 	User   uint64 `json:"user" op:"key,user-" min:"1" max:"9007199254740991"`
-	Phrase string `json:"phrase" min:"1" max:"100"`
+	Phrase string `json:"phrase" min:"1" max:"100" form:"text"`
 }
-
-// Check refuses what is no text, which not every store takes.
-func (r QueryRequest) Check() error { return checkText("phrase", r.Phrase) }
 
 // most is how many suggestions an answer has at most.
 const most = prefix.Most
@@ -61,7 +57,7 @@ const most = prefix.Most
 type SuggestRequest struct {
 	ID     uint64 `json:"-" query:"op_id" op:"id" default:"" min:"1" max:"9223372036854775807"`
 	User   uint64 `json:"-" query:"user" op:"key,user-" default:"0" max:"9007199254740991" doc:"whose searches come first; 0 is nobody's"`
-	Prefix string `json:"-" query:"prefix" min:"1" max:"100" example:"suggestion" doc:"what was typed so far, in characters of UTF-8, upper and lower case apart"`
+	Prefix string `json:"-" query:"prefix" min:"1" max:"100" form:"text" example:"suggestion" doc:"what was typed so far, in characters of UTF-8, upper and lower case apart"`
 	Edits  int    `json:"-" query:"edits" default:"0" min:"0" max:"2" doc:"how many characters of it may be wrong, missing or too many: one of 6, two of 9"`
 	Most   int    `json:"-" query:"most" default:"10" min:"1" max:"10" doc:"how many suggestions at most"`
 }
@@ -70,29 +66,19 @@ type SuggestRequest struct {
 // one part of them is right then, and long enough for a trigram.
 const shortest = 3
 
-// Check refuses what is no text, and edits that leave too little of a prefix.
+// Check refuses edits that leave too little of a prefix.
 func (r SuggestRequest) Check() error {
 	if r.Edits > 0 && utf8.RuneCountInString(r.Prefix) < shortest*(r.Edits+1) {
 		return errors.New("edits: the prefix is too short for so many; expected 6 characters or more " +
 			"for one, and 9 for two")
 	}
-	return checkText("prefix", r.Prefix)
+	return nil
 }
 
 // BlockRequest says that a phrase must not be suggested any more.
 type BlockRequest struct {
 	ID     uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the identity of this"`
-	Phrase string `json:"phrase" op:"key" min:"1" max:"100"`
-}
-
-// Check is that of QueryRequest.
-func (r BlockRequest) Check() error { return checkText("phrase", r.Phrase) }
-
-func checkText(what, text string) error {
-	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
-		return errors.New(what + ": expected UTF-8 without the character 0")
-	}
-	return nil
+	Phrase string `json:"phrase" op:"key" min:"1" max:"100" form:"text"`
 }
 
 // Kept is the answer to a query that is in the log.

@@ -13,9 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"stampede/harness/api"
 	"stampede/harness/bounds"
@@ -51,8 +49,8 @@ type Commentary interface {
 type PublishRequest struct {
 	ID    uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the comment's identity: who is not told that it is kept sends it again"`
 	Match uint64 `json:"-" path:"match" op:"key,match-" min:"1" max:"9007199254740991"`
-	Ball  string `json:"ball" min:"1" max:"20" doc:"over and ball, such as 10.3"`
-	Text  string `json:"text" min:"1" max:"500"`
+	Ball  string `json:"ball" min:"1" max:"20" form:"text" doc:"over and ball, such as 10.3"`
+	Text  string `json:"text" min:"1" max:"500" form:"text"`
 }
 
 // CorrectRequest replaces the text of a comment.
@@ -60,20 +58,7 @@ type CorrectRequest struct {
 	ID      uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the correction's identity"`
 	Match   uint64 `json:"-" path:"match" op:"key,match-" min:"1" max:"9007199254740991"`
 	Comment int64  `json:"-" path:"comment" min:"1" max:"9007199254740991"`
-	Text    string `json:"text" min:"1" max:"500"`
-}
-
-// Check refuses what is no text, which not every store takes.
-func (r PublishRequest) Check() error { return errors.Join(checkText(r.Ball), checkText(r.Text)) }
-
-// Check is that of PublishRequest.
-func (r CorrectRequest) Check() error { return checkText(r.Text) }
-
-func checkText(text string) error {
-	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
-		return errors.New("text: expected UTF-8 without the character 0")
-	}
-	return nil
+	Text    string `json:"text" min:"1" max:"500" form:"text"`
 }
 
 // LatestRequest asks for what is new. Its identity is in a header, because a cache tells requests

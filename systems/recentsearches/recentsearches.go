@@ -10,11 +10,8 @@ package recentsearches
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"stampede/harness/api"
 	"stampede/harness/sut"
@@ -52,27 +49,14 @@ type Recents interface {
 type SearchRequest struct {
 	ID   uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the search's identity"`
 	User uint64 `json:"user" op:"key,user-" min:"1" max:"9007199254740991"`
-	Term string `json:"term" min:"1" max:"100"`
+	Term string `json:"term" min:"1" max:"100" form:"text"`
 }
 
 // ForgetRequest removes a term from a user's list.
 type ForgetRequest struct {
 	ID   uint64 `json:"-" query:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the forgetting's identity"`
 	User uint64 `json:"-" path:"user" op:"key,user-" min:"1" max:"9007199254740991"`
-	Term string `json:"-" query:"term" min:"1" max:"100"`
-}
-
-// Check refuses what is no text, which not every store takes.
-func (r SearchRequest) Check() error { return checkTerm(r.Term) }
-
-// Check is that of SearchRequest.
-func (r ForgetRequest) Check() error { return checkTerm(r.Term) }
-
-func checkTerm(term string) error {
-	if strings.ContainsRune(term, 0) || !utf8.ValidString(term) {
-		return errors.New("term: expected UTF-8 without the character 0")
-	}
-	return nil
+	Term string `json:"-" query:"term" min:"1" max:"100" form:"text"`
 }
 
 // UserRequest asks for a user's list.

@@ -17,8 +17,8 @@ import (
 )
 
 // alike are the flags that mean in every command what they mean in run.
-var alike = []string{"out", "profile", "set", "postgres-url", "redis-url", "kafka-brokers",
-	"across-machines"}
+var alike = []string{"out", "profile", "set", "postgres-url", "replica-url", "redis-url",
+	"kafka-brokers", "across-machines"}
 
 // flagsFromEnvironment sets the flags that were not given from STAMPEDE_*
 // variables: --backend from STAMPEDE_BACKEND and so on. The variables are for

@@ -106,7 +106,7 @@ func (f *kneeFlags) define(cmd *cobra.Command) {
 		[]string{"Designs", "design"},
 		[]string{"Verdict", "objective", "precision", "repeats", "again", "max-windows"},
 		[]string{"Output", "out", "format", "color", "verbose", "open"},
-		[]string{"Stores", "backend", "postgres-url", "redis-url", "kafka-brokers",
+		[]string{"Stores", "backend", "postgres-url", "replica-url", "redis-url", "kafka-brokers",
 			"allow-nonempty"})
 }
 

@@ -108,6 +108,7 @@ func (l *typed) servers(s servers) (note string) {
 	var secret []string
 	for _, server := range []struct{ flag, variable, url string }{
 		{"--postgres-url", "STAMPEDE_POSTGRES_URL", s.postgresURL},
+		{"--replica-url", "STAMPEDE_REPLICA_URL", s.replicaURL},
 		{"--redis-url", "STAMPEDE_REDIS_URL", s.redisURL},
 	} {
 		switch shown := admin.Redact(server.url); {

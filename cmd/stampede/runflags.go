@@ -119,8 +119,8 @@ func (f *runFlags) define(cmd *cobra.Command) {
 		[]string{"Verdict", "fail-on", "against", "across-machines"},
 		[]string{"Output", "dry-run", "open", "out", "format", "color", "verbose", "html", "md", "junit",
 			"json", "metrics"},
-		[]string{"Stores", "backend", "keep", "postgres-url", "redis-url", "kafka-brokers",
-			"allow-nonempty"})
+		[]string{"Stores", "backend", "keep", "postgres-url", "replica-url", "redis-url",
+			"kafka-brokers", "allow-nonempty"})
 }
 
 // defineRunning defines the flags that a run and a replay have in common.
@@ -198,7 +198,7 @@ func (f *runFlags) checkExternal() error {
 	if f.backend == env.External {
 		return nil
 	}
-	for _, name := range []string{"postgres-url", "redis-url", "kafka-brokers"} {
+	for _, name := range []string{"postgres-url", "replica-url", "redis-url", "kafka-brokers"} {
 		if f.changed(name) && os.Getenv(variable(name)) == "" {
 			return fmt.Errorf("--%s is for --backend external, and this is --backend %s", name, f.backend)
 		}

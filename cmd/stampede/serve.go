@@ -39,7 +39,7 @@ func newServe(a *app) *cobra.Command {
 background roles and serves the system's HTTP API until it is interrupted.
 
 With --role it runs that one role and serves nothing; the stores are then
-those of --postgres-url, --redis-url and --kafka-brokers. The role "api" is the
+those of --postgres-url, --replica-url, --redis-url and --kafka-brokers. The role "api" is the
 other half: it serves the API, prepares nothing and runs no role.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"stampede/harness/history"
@@ -60,7 +61,8 @@ func (c *Collector) VersionsInOrder(thing string, changes []VersionChange) (pair
 
 // Freshness requires that changes are seen when it was promised. A promise of at once is kept
 // whatever happens. A later one may be late until a fault that began before it was due is over,
-// and for Grace and the promised time after that; beyond, it is a promise of time: see LateAt.
+// and for Grace and the promised time after that; beyond, it is a promise of time: see LateAt. A
+// replica that lags is no such fault: who promises must know how old its data is.
 type Freshness struct {
 	*Collector
 	Grace time.Duration
@@ -100,9 +102,10 @@ type promised struct {
 // Look compares what was shown of a thing with the changes of it that had to be seen by then.
 func (f *Freshness) Look(thing string, changes []VersionChange, shown []VersionSight) {
 	if f.faults == nil {
-		f.faults = slices.SortedFunc(slices.Values(f.Faults()), func(a, b history.Window) int {
-			return cmp.Compare(a.Start, b.Start)
+		f.faults = slices.DeleteFunc(slices.Clone(f.Faults()), func(w history.Window) bool {
+			return strings.HasPrefix(w.Fault, "lag ")
 		})
+		slices.SortFunc(f.faults, func(a, b history.Window) int { return cmp.Compare(a.Start, b.Start) })
 	}
 	var acked []promised
 	for _, v := range changes {

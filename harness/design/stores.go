@@ -74,10 +74,8 @@ func openStores[P any](
 		return nil, err
 	}
 	if slices.Contains(needs, sut.Replica) {
-		replica := cfg
-		replica.PostgresURL = cfg.ReplicaURL
-		if st.Replica, err = stores.OpenPostgres(ctx, replica, name, settings); err != nil {
-			return nil, errors.Join(fmt.Errorf("the replica: %w", err), st.close())
+		if st.Replica, err = stores.OpenReplica(ctx, cfg, name, settings); err != nil {
+			return nil, errors.Join(err, st.close())
 		}
 	}
 	if slices.Contains(needs, sut.Redis) {

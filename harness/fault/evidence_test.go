@@ -100,7 +100,7 @@ func TestIneffectiveFaultsYieldNoEvidence(t *testing.T) {
 	e := startEcho(t)
 	for _, kind := range fault.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
-			f := fault.Fault{Kind: kind, Target: cmp.Or(kind.OnlyTarget(), sut.Redis)}
+			f := fault.Fault{Kind: kind, Target: cmp.Or(scenario.OnlyTarget(string(kind)), sut.Redis)}
 			if len(kind.Targets([]string{string(f.Target)})) == 0 {
 				f.Target = "counter"
 			}

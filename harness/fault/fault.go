@@ -173,16 +173,13 @@ func (k Kind) Targets(stores []string) []string {
 	if k.about().only {
 		return nil
 	}
-	if only := k.OnlyTarget(); only != "" {
+	if only := scenario.OnlyTarget(string(k)); only != "" {
 		return slices.DeleteFunc(slices.Clone(stores), func(name string) bool {
 			return name != string(only)
 		})
 	}
 	return stores
 }
-
-// OnlyTarget is the one store that a fault of the kind can have, "" if it may have others.
-func (k Kind) OnlyTarget() sut.Service { return scenario.OnlyTarget(string(k)) }
 
 // Of makes the fault that a scenario describes, which package scenario has checked.
 func Of(f scenario.Fault) (Fault, error) {

@@ -3,6 +3,7 @@ package fault_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"stampede/harness/history"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
+	"stampede/harness/telemetry"
 )
 
 // shared is what runWithStores starts at the first use and stops at the end.
@@ -68,6 +70,48 @@ func TestEveryFaultFiresAndHeals(t *testing.T) {
 				firesAndHeals(t, made, scenario.Fault{Kind: string(kind), Target: string(service)})
 			})
 		}
+	}
+}
+
+// TestLag: a replica that is held is behind by what is written then, and catches up when it is not.
+func TestLag(t *testing.T) {
+	cluster := envtest.Start(t, sut.Postgres, sut.Replica)
+	space, err := cluster.Namespace(t.Context(), "lag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := fault.Target{Component: cluster.Component(sut.Replica)}
+	in, err := fault.Fault{Kind: fault.Lag, Target: sut.Replica}.Inject(t.Context(), target, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := telemetry.Replica(space.ReplicaURL, target.Component.Addr)
+	defer source.Close()
+	conn := envtest.Connect(t, space.PostgresURL)
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE written AS SELECT 1 AS n"); err != nil {
+		t.Fatal(err)
+	}
+	behind := func() float64 {
+		values, err := source.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return values[0].Amount
+	}
+	for behind() == 0 && sut.Pause(t.Context(), 10*time.Millisecond) { // the log takes a moment
+	}
+	if err := in.Heal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := in.Evidence(); len(got) != 1 || !strings.Contains(got[0], "bytes of log behind") {
+		t.Errorf("the evidence is %q", got)
+	}
+	for behind() > 0 && sut.Pause(t.Context(), 10*time.Millisecond) {
+	}
+	primary := fault.Target{Component: cluster.Component(sut.Postgres)}
+	_, err = fault.Fault{Kind: fault.Lag, Target: sut.Postgres}.Inject(t.Context(), primary, 1)
+	if !errors.Is(err, env.ErrNotReplica) {
+		t.Errorf("a primary lags: %v", err)
 	}
 }
 

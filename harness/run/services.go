@@ -257,7 +257,9 @@ func (p *place) keepFiles(r *runner, v sut.Variant) error {
 	release := p.release
 	p.config.Folder = folder
 	p.release = func(ctx context.Context) error {
-		return errors.Join(release(ctx), os.RemoveAll(folder))
+		err := errors.Join(release(ctx), os.RemoveAll(folder))
+		_ = os.Remove(filepath.Dir(folder)) // if it was the last one
+		return err
 	}
 	return nil
 }

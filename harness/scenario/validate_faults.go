@@ -89,6 +89,9 @@ func (v *validation) faultFields(f Fault, in func(string) []string) {
 		v.reject(fmt.Sprintf("a fault of kind %s is one of %s, not of %s", f.Kind, only, f.Target), only,
 			in("target")...)
 	}
+	if f.Wipe && v.replicated() && f.Target == string(sut.Postgres) {
+		v.reject("a replica cannot follow a Postgres without its data", "no wipe", in("wipe")...)
+	}
 	if f.Kind == "power-loss" {
 		v.powerLoss(f, in)
 	}
@@ -100,6 +103,11 @@ func (v *validation) faultFields(f Fault, in func(string) []string) {
 	if _, given := v.at(in("for")...); given && !instant && f.For == 0 {
 		v.reject("for is 0s", "more than zero", in("for")...)
 	}
+}
+
+// replicated says whether a chosen design reads from a replica of Postgres.
+func (v *validation) replicated() bool {
+	return slices.Contains(v.chosen(stores), string(sut.Replica))
 }
 
 // powerLoss checks that Redis has something to lose.
@@ -126,11 +134,21 @@ func (v *validation) faultTime(f Fault, i int, in func(string) []string) {
 			fmt.Sprintf("less than %s", length), in("at"), "load")
 	}
 	for _, g := range v.sc.Faults[:i] {
+		if f.copies(g) || g.copies(f) {
+			v.reject(fmt.Sprintf("fault %q makes a new replica while %q is in force on postgres, of which "+
+				"it is a copy", f.Name, g.Name), "one after the other", in("at")...)
+		}
 		if f.touches(g) {
 			v.reject(fmt.Sprintf("faults %q and %q are in force on %s at the same time",
 				g.Name, f.Name, f.Target), "one after the other", in("at")...)
 		}
 	}
+}
+
+// copies says whether a fault ends by a new copy of Postgres while another one is in force on that.
+func (f Fault) copies(g Fault) bool {
+	return f.Wipe && f.Target == string(sut.Replica) && g.Target == string(sut.Postgres) &&
+		f.At.D() < g.At.D()+g.For.D() && g.At.D() < f.At.D()+f.For.D()
 }
 
 // touches says whether two faults act on one process at once. Those of the

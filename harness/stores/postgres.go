@@ -34,7 +34,40 @@ const openTimeout = 30 * time.Second
 func OpenPostgres(
 	ctx context.Context, cfg sut.Config, name string, more map[string]string,
 ) (*Postgres, error) {
-	conf, err := pgxpool.ParseConfig(cfg.PostgresURL)
+	db, err := open(ctx, cfg.PostgresURL, cfg, name, more)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.warm(ctx, MaxConns(cfg)); err != nil {
+		db.Close()
+		return nil, fmt.Errorf("connecting to Postgres: %w", err)
+	}
+	return db, nil
+}
+
+// OpenReplica is OpenPostgres of the replica. One that is away is no reason not to begin: its
+// connections are made when it is back.
+func OpenReplica(
+	ctx context.Context, cfg sut.Config, name string, more map[string]string,
+) (*Postgres, error) {
+	if cfg.ReplicaURL == "" {
+		return nil, errors.New("the replica has no URL")
+	}
+	db, err := open(ctx, cfg.ReplicaURL, cfg, name, more)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
+	defer cancel()
+	_ = db.warm(ctx, MaxConns(cfg))
+	return db, nil
+}
+
+// open makes a pool that has no connections yet.
+func open(
+	ctx context.Context, url string, cfg sut.Config, name string, more map[string]string,
+) (*Postgres, error) {
+	conf, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("reading the Postgres URL: %w", err)
 	}
@@ -56,12 +89,7 @@ func OpenPostgres(
 	if err != nil {
 		return nil, fmt.Errorf("opening a Postgres pool: %w", err)
 	}
-	db := &Postgres{Pool: pool, Timeout: limit}
-	if err := db.warm(ctx, MaxConns(cfg)); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("connecting to Postgres: %w", err)
-	}
-	return db, nil
+	return &Postgres{Pool: pool, Timeout: limit}, nil
 }
 
 func (db *Postgres) warm(ctx context.Context, n int) error {

@@ -108,6 +108,7 @@ func (s Suite) unknownKind(t testing.TB, inst sut.Instance) {
 // nowhere is an address at which nobody listens: port 1 of the loopback.
 func nowhere(cfg sut.Config) sut.Config {
 	cfg.PostgresURL = "postgres://nobody@127.0.0.1:1/none"
+	cfg.ReplicaURL = cfg.PostgresURL
 	cfg.RedisURL = "redis://127.0.0.1:1/0"
 	cfg.KafkaBrokers, cfg.Kafka = []string{"127.0.0.1:1"}, sut.DefaultKafka()
 	return cfg

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
@@ -36,8 +38,8 @@ func replicaBeat() variant {
 	}, d)
 	v.Open = func(_ context.Context, st *opened) (Commentary, error) {
 		ctx, stop := context.WithCancel(context.Background())
-		b := &beating{stop: stop}
-		b.start = sync.OnceFunc(func() { b.work.Go(func() { b.beat(ctx, st) }) })
+		b := &beating{stop: stop, over: make(chan struct{})}
+		b.start = sync.OnceFunc(func() { go b.beat(ctx, st) })
 		d := d
 		d.look = b.look
 		b.server = newServer(st, d)
@@ -51,7 +53,7 @@ func onReplica(v variant, d plan) variant {
 	v.Needs = []sut.Service{sut.Replica}
 	v = inPostgres(v, d)
 	v.State.Schema = `CREATE TABLE beats (n bigint NOT NULL); INSERT INTO beats VALUES (0);`
-	v.State.Pending = replicaPending
+	v.State.Ready, v.State.Pending = replicaReady, replicaPending
 	return v
 }
 
@@ -88,11 +90,25 @@ func replicated(ctx context.Context, st *opened, match uint64) (v view, beat int
 	return v, beat, stores.Failed("reading a match in the replica", err)
 }
 
+// replicaReady waits until the replica has the tables.
+func replicaReady(ctx context.Context, st *opened) error {
+	for {
+		there := false
+		err := st.Replica.Row(ctx, `SELECT to_regclass('beats') IS NOT NULL`, nil, &there)
+		if err == nil && !there && !sut.Pause(ctx, 10*time.Millisecond) {
+			err = ctx.Err()
+		}
+		if err != nil || there {
+			return stores.Failed("waiting for the replica", err)
+		}
+	}
+}
+
 // replicaPending counts the changes that the replica lacks.
 func replicaPending(ctx context.Context, st *opened) (int64, string, error) {
 	const all = `SELECT coalesce(sum(version), 0)::bigint FROM matches`
 	var primary, replica int64
-	err := st.Replica.Row(ctx, all, nil, &replica)
+	err := st.Replica.Row(ctx, all, nil, &replica) // first, so that it has no more
 	if err == nil {
 		err = st.DB.Row(ctx, all, nil, &primary)
 	}
@@ -107,7 +123,7 @@ type beating struct {
 	server
 	start func()
 	stop  context.CancelFunc
-	work  sync.WaitGroup
+	over  chan struct{}
 
 	mu    sync.Mutex
 	beats []beat // the newest last
@@ -119,12 +135,20 @@ type beat struct {
 	began time.Time
 }
 
-// beat writes numbers from the first look on.
+// beat writes numbers from the first look on. It begins with a connection: to wait for one makes
+// no data older.
 func (b *beating) beat(ctx context.Context, st *opened) {
+	defer close(b.over)
 	for ok := true; ok; ok = sut.Pause(ctx, beatEvery) {
-		one := beat{began: time.Now()}
-		err := st.DB.Row(ctx, `UPDATE beats SET n = n + 1 RETURNING n`, nil, &one.n)
+		var one beat
+		err := st.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			one.began = time.Now()
+			return conn.QueryRow(ctx, `UPDATE beats SET n = n + 1 RETURNING n`).Scan(&one.n)
+		})
 		if err != nil {
+			if ctx.Err() == nil {
+				st.Config.Warn("nobody can tell how old the replica is", err)
+			}
 			continue
 		}
 		b.mu.Lock()
@@ -148,11 +172,13 @@ func (b *beating) since(n int64) (t time.Time) {
 	return t
 }
 
-// look reads the replica, and the primary if that is too old.
+// look reads the replica, and the primary if that is too old or takes too long.
 func (b *beating) look(s server, ctx context.Context, match uint64, known int64) (view, error) {
 	b.start()
 	began := time.Now()
-	v, n, err := replicated(ctx, s.opened, match)
+	limited, cancel := context.WithTimeout(ctx, s.Params.CopyFor.D()/4)
+	defer cancel()
+	v, n, err := replicated(limited, s.opened, match)
 	if err == nil && v.version >= known && began.Sub(b.since(n)) <= s.Params.CopyFor.D() {
 		return v, nil
 	}
@@ -165,6 +191,7 @@ func (b *beating) look(s server, ctx context.Context, match uint64, known int64)
 // Close ends the beats.
 func (b *beating) Close() error {
 	b.stop()
-	b.work.Wait()
+	b.start() // which ends at once if it had not begun
+	<-b.over
 	return nil
 }

@@ -116,10 +116,7 @@ func (n *Namespaces) carvePostgres(
 		create, remove = n.Postgres.CreateSchema, n.Postgres.DropSchema
 	}
 	if space.PostgresURL, err = create(ctx, name, n.Signature); err == nil && n.Replica != nil {
-		err = n.Replica.Await(ctx, name)
-		if err == nil {
-			space.ReplicaURL, err = n.Replica.URLOf(space.PostgresURL)
-		}
+		space.ReplicaURL, err = n.Replica.Await(ctx, space.PostgresURL, name)
 	}
 	return func(ctx context.Context) error { return remove(ctx, name) }, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,12 +66,18 @@ func (p *Primary) Addr(ctx context.Context) (string, error) {
 	return p.addr(ctx)
 }
 
-// ReplicaConf is a replica's configuration file: that of its primary, and what makes it follow
-// closely. It tells its primary which rows its queries still need, so that replay does not wait
-// for queries, nor end them.
+// PrimaryConf is the configuration file of a Postgres that has a replica. It keeps log for a
+// replica that is away, which would never catch up else.
+func PrimaryConf(base []byte) []byte {
+	return append(slices.Clip(base), "\nwal_keep_size = 1GB\n"...)
+}
+
+// ReplicaConf is the configuration file of a replica: that of its primary, and what makes it follow
+// closely. Each second it tells its primary which rows its queries still need, so that few of them
+// hold the replay up.
 func ReplicaConf(primary []byte) []byte {
-	return append(append([]byte{}, primary...),
-		"wal_retrieve_retry_interval = 100ms\nhot_standby_feedback = on\n"...)
+	return append(slices.Clip(primary), "\nwal_retrieve_retry_interval = 100ms\n"+
+		"wal_receiver_status_interval = 1s\nhot_standby_feedback = on\n"...)
 }
 
 // Ready implements Store: it answers, and replays what a primary has logged.
@@ -145,26 +152,56 @@ func ConnInfo(primary string) string {
 		Superuser)
 }
 
-// Await waits until the replica has what was made in its primary: a database, or a schema of the
-// URL's database.
-func (r Replica) Await(ctx context.Context, name string) error {
+// Await waits until the replica has what was made in its primary, a database or a schema, and
+// returns the URL of that.
+func (r Replica) Await(ctx context.Context, primary, name string) (string, error) {
+	at, err := r.urlOf(primary)
+	if err != nil {
+		return "", err
+	}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
+	place := Postgres{URL: func() string { return at }}
 	for {
-		has, err := r.text(ctx, `SELECT (EXISTS (SELECT FROM pg_database WHERE datname = $1)
-			OR EXISTS (SELECT FROM pg_namespace WHERE nspname = $1))::text`, name)
-		if err != nil || has == "true" {
-			return err
-		}
-		if !sut.Pause(ctx, holdPause) {
-			return fmt.Errorf("%s was made in the primary, and is not in %s %v later: %w of it", name,
-				Redact(r.URL()), adminTimeout, env.ErrNotReplica)
+		has, err := place.text(ctx, `SELECT (current_database() = $1
+			OR to_regnamespace($1) IS NOT NULL)::text`, name)
+		switch {
+		case err == nil && has == "true":
+			return at, nil
+		case err != nil && State(err) != noDatabase:
+			return "", err
+		case !sut.Pause(ctx, holdPause):
+			return "", fmt.Errorf("%s was made in the primary, and is not in %s %v later: %w of it", name,
+				Redact(at), adminTimeout, env.ErrNotReplica)
 		}
 	}
 }
 
-// URLOf is the URL of a database or schema of the primary, on the replica.
-func (r Replica) URLOf(primary string) (string, error) {
+// noDatabase is the SQLSTATE of a connection to a database that is not there.
+const noDatabase = "3D000"
+
+// Pair is a primary and its replica.
+type Pair struct {
+	// Primary is where the primary is now, as the replica reaches it.
+	Primary func(context.Context) (string, error)
+	Replica Replica
+}
+
+// Reunite tells the replica where its primary is, after one of them was started again or thawed. If
+// the other is not there it does nothing: that will do it when it is back. There may be no pair.
+func (p *Pair) Reunite(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if addr, err := p.Primary(ctx); err == nil {
+		_ = p.Replica.Follow(ctx, addr)
+	}
+}
+
+// urlOf is the URL of a database or schema of the primary, on the replica.
+func (r Replica) urlOf(primary string) (string, error) {
 	at, err := url.Parse(primary)
 	if err != nil {
 		return "", fmt.Errorf("read the URL of postgres: %s", Redact(primary))

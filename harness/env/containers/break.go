@@ -153,6 +153,7 @@ func (s *store) Resume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("resume %s: %w", s.service, err)
 	}
+	s.pair.Reunite(ctx)
 	return nil
 }
 

@@ -204,12 +204,13 @@ func (c *cluster) add(stores []*store) {
 	}
 }
 
-// pair lets the primary know its replica.
+// pair lets the primary and its replica find each other after a fault.
 func (c *cluster) pair() {
 	postgres, one := c.Component(sut.Postgres).(*store)
 	replica, two := c.Component(sut.Replica).(*store)
 	if one && two {
-		postgres.follower = replica
+		postgres.pair = &admin.Pair{Primary: postgres.inside, Replica: *c.Replica}
+		replica.pair = postgres.pair
 	}
 }
 

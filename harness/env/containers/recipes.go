@@ -47,7 +47,7 @@ func recipesOf(service sut.Service, spec env.Spec, brokerFlags []string) ([]reci
 	var err error
 	switch service {
 	case sut.Postgres:
-		r, err = postgresRecipe(spec.Postgres)
+		r, err = postgresRecipe(spec)
 		if slices.Contains(spec.Services, sut.Replica) {
 			r.admitReplica()
 		}
@@ -63,8 +63,12 @@ func recipesOf(service sut.Service, spec env.Spec, brokerFlags []string) ([]reci
 	return []recipe{r}, err
 }
 
-func postgresRecipe(settings map[string]string) (recipe, error) {
-	conf, err := admin.PostgresConf(docker.PostgresConf, settings)
+func postgresRecipe(spec env.Spec) (recipe, error) {
+	base, settings := docker.PostgresConf, spec.Postgres
+	if slices.Contains(spec.Services, sut.Replica) {
+		base = admin.PrimaryConf(base)
+	}
+	conf, err := admin.PostgresConf(base, settings)
 	if err != nil {
 		return recipe{}, err
 	}
@@ -113,7 +117,7 @@ exec $as "$@"`
 
 // replicaRecipe is that of Postgres, but for what it begins with.
 func replicaRecipe(spec env.Spec) (recipe, error) {
-	r, err := postgresRecipe(spec.Postgres)
+	r, err := postgresRecipe(spec)
 	if err == nil && !slices.Contains(spec.Services, sut.Postgres) {
 		err = admin.ErrNoPrimary
 	}

@@ -49,30 +49,13 @@ func announce(recipes []recipe, postgres []*store) {
 	}
 }
 
-// back waits for a store that was started again. Its address may be another one, of which its
-// replica is told, or that of its primary may be.
+// back waits for a store that was started again.
 func (s *store) back(ctx context.Context) error {
 	err := s.awaitReady(ctx)
-	if err == nil && s.primary != nil {
-		err = s.follow(ctx)
-	}
-	if err == nil && s.follower != nil && s.follower.Addr() != "" {
-		err = s.follower.follow(ctx)
+	if err == nil {
+		s.pair.Reunite(ctx)
 	}
 	return err
-}
-
-// follow tells a replica where its primary is now.
-func (s *store) follow(ctx context.Context) error {
-	r, err := admin.ReplicaOf(s.Store)
-	if err != nil {
-		return err
-	}
-	addr, err := s.primary.Addr(ctx)
-	if err != nil {
-		return err
-	}
-	return r.Follow(ctx, addr)
 }
 
 // Hold implements env.Replicating.

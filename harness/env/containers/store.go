@@ -55,8 +55,8 @@ type store struct {
 	// container, which a wipe replaces.
 	addr, id atomic.Value
 
-	// follower is the replica of this store, nil if it has none.
-	follower *store
+	// pair is the primary and the replica, of which this is one; else nil.
+	pair *admin.Pair
 
 	// mu is held while the container is being made, started or stopped.
 	mu     sync.Mutex

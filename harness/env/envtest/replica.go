@@ -47,6 +47,18 @@ func (s suite) replica(t *testing.T) {
 		p.write(t, `INSERT INTO numbers VALUES ($1)`, 3+i)
 		p.arrives(t, 3+i)
 	}
+	for _, store := range []env.Breakable{postgres, replica} {
+		if _, err := store.Kill(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, store := range []env.Breakable{replica, postgres} {
+		if err := store.Start(ctx, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.write(t, `INSERT INTO numbers VALUES (9)`)
+	p.arrives(t, 9)
 	if _, err := postgres.(env.Replicating).GoOn(ctx); err == nil {
 		t.Error("a primary has a replay")
 	}

@@ -39,8 +39,10 @@ var postgresFolders = [...]string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin
 // distributions keep it, the newest first.
 func Find(ctx context.Context, service sut.Service) (Program, error) {
 	switch service {
-	case sut.Postgres, sut.Replica:
+	case sut.Postgres:
 		return findPostgres(ctx)
+	case sut.Replica:
+		return findReplica(ctx)
 	case sut.Redis:
 		return findRedis(ctx)
 	case sut.Kafka:
@@ -48,6 +50,17 @@ func Find(ctx context.Context, service sut.Service) (Program, error) {
 	default:
 		return Program{}, fmt.Errorf("local processes cannot provide %s", service)
 	}
+}
+
+// findReplica is findPostgres, with what copies a primary beside it.
+func findReplica(ctx context.Context) (Program, error) {
+	p, err := findPostgres(ctx)
+	copier := filepath.Join(filepath.Dir(p.Path), "pg_basebackup")
+	if err == nil && !isProgram(copier) {
+		err = fmt.Errorf("no %s, which makes a replica (some distributions have it in the package of "+
+			"the clients)", copier)
+	}
+	return p, err
 }
 
 func findRedis(ctx context.Context) (Program, error) {

@@ -109,8 +109,22 @@ func (c *cluster) start(ctx context.Context, recipes []recipe, spec env.Spec) er
 	if len(brokers) > 0 {
 		c.AddBrokers(brokers)
 	}
+	c.pair()
 	return c.CheckKafka(ctx, spec.Kafka)
 }
+
+// pair lets the primary and its replica find each other after a fault.
+func (c *cluster) pair() {
+	postgres, one := c.Component(sut.Postgres).(*server)
+	replica, two := c.Component(sut.Replica).(*server)
+	if one && two {
+		postgres.pair = &admin.Pair{Primary: postgres.address, Replica: *c.Replica}
+		replica.pair = postgres.pair
+	}
+}
+
+// address is Addr for who waits for it.
+func (s *server) address(context.Context) (string, error) { return s.Addr(), nil }
 
 // announce tells the replica, if there is one, that its primary is up, or that it will not be.
 func announce(recipes []recipe, postgres *server) {
@@ -120,7 +134,7 @@ func announce(recipes []recipe, postgres *server) {
 		case postgres == nil:
 			r.primary.Up(nil)
 		default:
-			r.primary.Up(func(context.Context) (string, error) { return postgres.Addr(), nil })
+			r.primary.Up(postgres.address)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (p Provider) recipesOf(
 	var r recipe
 	switch service {
 	case sut.Postgres:
-		r, err = postgresRecipe(program, spec.Postgres)
+		r, err = postgresRecipe(program, spec)
 	case sut.Replica:
 		r, err = replicaRecipe(program, spec)
 	case sut.Redis:
@@ -52,7 +52,7 @@ const initBound = time.Minute
 
 // replicaRecipe is that of Postgres, but for what it begins with: a copy of its primary.
 func replicaRecipe(program Program, spec env.Spec) (recipe, error) {
-	r, err := postgresRecipe(program, spec.Postgres)
+	r, err := postgresRecipe(program, spec)
 	if err == nil && !slices.Contains(spec.Services, sut.Postgres) {
 		err = admin.ErrNoPrimary
 	}
@@ -93,8 +93,11 @@ func baseBackup(
 	return nil
 }
 
-func postgresRecipe(program Program, settings map[string]string) (recipe, error) {
-	base := docker.PostgresConf
+func postgresRecipe(program Program, spec env.Spec) (recipe, error) {
+	base, settings := docker.PostgresConf, spec.Postgres
+	if slices.Contains(spec.Services, sut.Replica) {
+		base = admin.PrimaryConf(base)
+	}
 	if runtime.GOOS != "linux" {
 		base = slices.Concat(base, []byte("\nrecovery_init_sync_method = fsync\n")) // has no syncfs
 	}

@@ -76,6 +76,8 @@ type server struct {
 	logged int64
 	// journal is the folder of the append-only file once it is watched.
 	journal string
+	// pair is the primary and the replica, of which this is one; else nil.
+	pair *admin.Pair
 }
 
 var (
@@ -299,7 +301,16 @@ func (s *server) Start(ctx context.Context, wipe bool) error {
 			return err
 		}
 	}
-	return s.start(ctx)
+	return s.back(ctx)
+}
+
+// back starts a store again.
+func (s *server) back(ctx context.Context) error {
+	err := s.start(ctx)
+	if err == nil {
+		s.pair.Reunite(ctx)
+	}
+	return err
 }
 
 func (s *server) Pause(ctx context.Context) ([]int, error) {
@@ -313,13 +324,17 @@ func (s *server) Pause(ctx context.Context) ([]int, error) {
 }
 
 // Resume implements env.Breakable. Resuming what runs changes nothing.
-func (s *server) Resume(context.Context) error {
+func (s *server) Resume(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.running(); err != nil {
 		return err
 	}
-	return continueAll(s.dir)
+	err := continueAll(s.dir)
+	if err == nil {
+		s.pair.Reunite(ctx)
+	}
+	return err
 }
 
 func (s *server) Restart(ctx context.Context) error {
@@ -328,7 +343,7 @@ func (s *server) Restart(ctx context.Context) error {
 	if err := s.stop(ctx); err != nil {
 		return err
 	}
-	return s.start(ctx)
+	return s.back(ctx)
 }
 
 // stop ends the store in an orderly way.

@@ -12,6 +12,7 @@ import (
 	"stampede/systems/autocomplete"
 	"stampede/systems/checkout"
 	"stampede/systems/commentary"
+	"stampede/systems/crawler"
 	"stampede/systems/flashsale"
 	"stampede/systems/idempotency"
 	"stampede/systems/likes"
@@ -35,6 +36,7 @@ var all = sync.OnceValue(func() []sut.System {
 		autocomplete.System(),
 		checkout.System(),
 		commentary.System(),
+		crawler.System(),
 		flashsale.System(),
 		idempotency.System(),
 		likes.System(),

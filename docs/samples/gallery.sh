@@ -44,6 +44,8 @@ bin/stampede run recents-devices --profile smoke --seed 1 --fail-on none --out "
 	--design outbox_inline,versioned_cache,late_event_revives
 bin/stampede run autocomplete-news --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design trie_top_k,fst_segments,stale_top_k,cached_blocks
+bin/stampede run crawler-hostile --profile smoke --seed 1 --fail-on none --out "$runs" \
+	--design disk_frontier,redis_frontier,polite_per_worker
 
 # A fault: Redis stalls and resumes.
 bin/stampede run flash-sale-redis-stall --profile smoke --seed 1 --fail-on none --out "$runs" \

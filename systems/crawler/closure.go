@@ -1,0 +1,232 @@
+package crawler
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"stampede/systems/crawler/web"
+)
+
+// The web has no end, so nobody can list all that seeds lead to. But whether a set of pages is all
+// of it can be told page by page: every seed is in it, and what each page leads to that was
+// fetched; and nothing else is. What a page leads to the graph knows, which made it.
+//
+// Two things depend on the order in which a crawler goes. A host has more pages than may be
+// fetched: then which ones is its own affair, as long as there are so many. And rules that change
+// forbid what others were allowed: then a page may be either.
+
+// closure is the set of pages that follow from what was fetched.
+type closure struct {
+	limits web.Limits
+	from   map[string]string // a page that leads to each; "" of a seed
+	root   map[string]string // a seed that leads to each
+	host   map[string]string // and one that leads to each host
+	hops   map[string]int    // the fewest redirects that lead there
+	full   map[string]bool   // hosts that have as many pages as they may
+}
+
+// follow follows all links from the seeds on.
+func (j *judged) follow() *closure {
+	c := &closure{j.p.limits(), map[string]string{}, map[string]string{}, map[string]string{},
+		map[string]int{}, map[string]bool{}}
+	counts := map[string]int{}
+	for key := range j.seen.rows {
+		host, _ := web.Split(key)
+		counts[host]++
+		c.full[host] = counts[host] >= c.limits.PerHost
+	}
+	var queue []string
+	reach := func(key, from string, hops int) {
+		old, known := c.hops[key]
+		if hops > c.limits.Redirects || c.limits.Filtered(key) {
+			return
+		}
+		if c.from[key] == "" {
+			c.from[key] = from
+		}
+		if known && old <= hops {
+			return
+		}
+		if c.root[key] = c.root[from]; from == "" {
+			c.root[key] = key
+		}
+		if host, _ := web.Split(key); c.host[host] == "" {
+			c.host[host] = c.root[key]
+		}
+		c.hops[key] = hops
+		queue = append(queue, key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(j.seeds)) {
+		reach(key, "", 0)
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.seen.hosts)) {
+		host, _ := j.seen.shape.Number(name)
+		for _, e := range j.seen.pages[name+"/robots.txt"] {
+			if e.Status == 200 {
+				for _, key := range j.seen.shape.Sitemaps(host) {
+					reach(key, name+"/robots.txt", 0)
+				}
+			}
+		}
+	}
+	for len(queue) > 0 {
+		key := queue[0]
+		queue = queue[1:]
+		if !slices.ContainsFunc(j.seen.pages[key], answered) {
+			continue
+		}
+		page, is := j.seen.shape.Find(key)
+		switch {
+		case !is || page.Status == 404 || page.Huge || page.Bomb || page.Torn:
+		case page.Redirect != nil:
+			reach(page.Redirect.Key, key, c.hops[key]+1)
+		default:
+			for _, l := range page.Links {
+				if !l.NoFollow {
+					reach(l.Key, key, 0)
+				}
+			}
+		}
+	}
+	return c
+}
+
+// allFetched compares the pages that are known, and those that were asked for, with the closure.
+func allFetched(j *judged) {
+	c := j.closure
+	states := map[string]int{}
+	for _, key := range slices.Sorted(maps.Keys(c.hops)) {
+		host, _ := web.Split(key)
+		row := j.seen.rows[key]
+		must := c.from[key] != "" || j.acked[key] != 0 // a seed of unknown outcome may be lost
+		switch {
+		case row == nil && (!must || c.full[host]):
+			continue
+		case row == nil:
+			j.Unfinished(j.opOf(key), "nobody has heard of %s, to which %s leads", key, c.source(key))
+			continue
+		}
+		j.Checked(1)
+		states[row.State]++
+		if wrong := j.wrong(key, row); wrong != "" {
+			j.Unfinished(j.opOf(key), "%s is %s: %s", key, row.State, wrong)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(j.seen.rows)) {
+		if _, follows := c.hops[key]; !follows {
+			j.Violate(nil, "%s is known, and nothing leads to it", key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(j.seen.pages)) {
+		if j.seen.rows[key] == nil && !strings.HasSuffix(key, "/robots.txt") {
+			j.Violate(nil, "%s was asked for, and is not known", key)
+		}
+	}
+	for _, state := range []string{done, moved, disallowed, failed} {
+		j.Need(states[state] > 0, "no page is %s", state)
+	}
+	j.Figure("pages done", "", float64(states[done]))
+}
+
+func (c *closure) source(key string) string {
+	if from := c.from[key]; from != "" {
+		return from
+	}
+	return "a seed"
+}
+
+// wrong says why a page cannot be in its state, "" if it can.
+func (j *judged) wrong(key string, row *PageRow) string {
+	shape := j.seen.shape
+	page, is := shape.Find(key)
+	allowed := []bool{shape.Allowed(key, 0), shape.Allowed(key, 1)}
+	if shape.RobotsChange == 0 {
+		allowed[1] = allowed[0]
+	}
+	host, _ := web.Split(key)
+	switch want := stateOf(page, is); {
+	case row.State == disallowed:
+		if allowed[0] && allowed[1] && !j.vain(host+"/robots.txt") {
+			return "robots.txt allows it"
+		}
+	case !allowed[0] && !allowed[1]:
+		return "robots.txt forbids it"
+	case row.State == failed:
+		if !j.vain(key) {
+			return "it was not tried as often as it may be"
+		}
+	case row.State != want:
+		return "it should be " + want
+	}
+	return ""
+}
+
+// vain says whether a page was asked for as often in vain as it may be.
+func (j *judged) vain(key string) bool {
+	page, _ := j.seen.shape.Find(key)
+	n := 0
+	for _, e := range j.seen.pages[key] {
+		if !answered(e) || page.Torn {
+			n++
+		}
+	}
+	return n >= j.p.Attempts
+}
+
+// stateOf is what becomes of a page that is asked for until it answers.
+func stateOf(page web.Page, is bool) string {
+	switch {
+	case !is || page.Status == 404:
+		return gone
+	case page.Fails == web.Never:
+		return failed
+	case page.Redirect != nil:
+		return moved
+	case page.Huge || page.Bomb:
+		return large
+	}
+	return done
+}
+
+// withinLimits looks for requests that should not have been made, and bodies that are too large.
+func withinLimits(j *judged) {
+	c := j.closure
+	pages, seeds := map[string]int{}, map[string]int{}
+	for key := range j.seeds {
+		host, _ := web.Split(key)
+		seeds[host]++
+	}
+	tried := false
+	for _, key := range slices.Sorted(maps.Keys(j.seen.pages)) {
+		if strings.HasSuffix(key, "/robots.txt") {
+			continue
+		}
+		j.Checked(1)
+		host, _ := web.Split(key)
+		pages[host]++
+		_, follows := c.hops[key]
+		switch {
+		case c.limits.Filtered(key):
+			j.Violate(j.opOf(key), "%s was asked for, whose path is beyond the limits", key)
+		case !follows:
+			j.Violate(j.opOf(key), "%s was asked for, to which nothing leads within %d redirects", key,
+				c.limits.Redirects)
+		}
+		page, _ := j.seen.shape.Find(key)
+		tried = tried || page.Huge || page.Bomb
+	}
+	for _, host := range slices.Sorted(maps.Keys(pages)) {
+		most := c.limits.PerHost + seeds[host]
+		if pages[host] > most {
+			j.Violate(nil, "%d pages of %s were asked for, and %d may be", pages[host], host, most)
+		}
+	}
+	for _, b := range j.Bodies {
+		if b.Bytes > int64(c.limits.Bytes) {
+			j.Violate(nil, "the body %.12s has %d bytes, and %d may be read", b.Hash, b.Bytes,
+				c.limits.Bytes)
+		}
+	}
+	j.Need(tried, "no page was larger than may be read")
+}

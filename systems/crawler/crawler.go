@@ -1,0 +1,232 @@
+// Package crawler fetches the pages of a web from seeds on. Its question: which designs fetch every
+// page that they may, once, and never ask a host more often than it can bear, while the web is
+// hostile and crawlers die?
+//
+// The web is synthetic and served on the loopback, through a proxy: see package web. It keeps a log
+// of every request, with times of its own. That log is the judge: no crawler writes it, and none
+// takes it with it when it dies.
+package crawler
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/sut"
+	"stampede/systems/crawler/web"
+)
+
+// The kinds of operations.
+const (
+	KindSeed = "seed"
+	KindLook = "look"
+)
+
+// The reasons of a refusal; each wraps sut.ErrRefused.
+var (
+	// ErrUnavailable: the frontier cannot be asked now.
+	ErrUnavailable = sut.Refusal("unavailable", "the frontier does not answer")
+	// ErrNoPage: the address is not that of a page.
+	ErrNoPage = sut.Refusal("no_page", "it is not the http address of a page on a host that there is")
+)
+
+// Crawler is the domain interface: what users ask for.
+type Crawler interface {
+	Seed(ctx context.Context, req SeedRequest) (Seeded, error)
+	Look(ctx context.Context, req LookRequest) (Page, error)
+}
+
+// SeedRequest asks for a page to be crawled, and all that it leads to.
+type SeedRequest struct {
+	ID       uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the request's identity: sent again it is the same seed"`
+	URL      string `json:"url" op:"key" min:"10" max:"500" example:"http://h0.test/" doc:"its address in the normal form of RFC 3986"`
+	Priority int    `json:"priority" min:"0" max:"2" doc:"0 comes first; what a page leads to comes one later"`
+}
+
+// Seeded says that a seed is durable: it will be crawled.
+type Seeded struct {
+	URL string `json:"url" doc:"the address as it was understood"`
+}
+
+// LookRequest asks what is known of a page.
+type LookRequest struct {
+	ID  uint64 `json:"-" query:"op_id" op:"id" default:"" min:"1" max:"9223372036854775807"`
+	URL string `json:"-" query:"url" op:"key" min:"10" max:"500" example:"http://h0.test/"`
+}
+
+// The states of a page. All but the first are final, unless a page is crawled again.
+const (
+	waiting    = "waiting"    // it will be fetched
+	done       = "done"       // it was, and its body is stored
+	moved      = "moved"      // it was, and led elsewhere
+	large      = "large"      // it is larger than may be read
+	gone       = "gone"       // there is no such page
+	disallowed = "disallowed" // its host's robots.txt forbids it, or cannot be had
+	failed     = "failed"     // it was tried as often as it may be
+)
+
+// Page is what is known of a page.
+type Page struct {
+	URL     string `json:"url"`
+	State   string `json:"state" enum:",waiting,done,moved,large,gone,disallowed,failed" doc:"empty if nobody has heard of it"`
+	Fetched int64  `json:"fetched" op:"value" min:"0" doc:"how often it was fetched"`
+	Status  int    `json:"status" min:"0"`
+	Hash    string `json:"hash" doc:"SHA-256 of the body in hexadecimal; empty if none is stored"`
+}
+
+// API is what each operation is as a call, in a history and over HTTP.
+func API() *api.Table[Crawler] {
+	return &api.Table[Crawler]{
+		System: "crawler", Title: "Web crawler",
+		About: "The API of a crawler that is given seeds. stampede serves its own designs " +
+			"over\nit, and " +
+			"judges any server that implements it.",
+		Kinds: []api.Kind[Crawler]{
+			api.Op(KindSeed, "POST /v1/seeds", Crawler.Seed, api.About{
+				Summary: "Crawl a page, and what it leads to.", Reply: "The seed is durable.",
+				Status: http.StatusCreated, Refuses: []error{ErrUnavailable, ErrNoPage}}),
+			api.Op(KindLook, "GET /v1/pages", Crawler.Look, api.About{
+				Summary: "Say what is known of a page.", Reply: "What is known.",
+				Refuses: []error{ErrUnavailable, ErrNoPage}}),
+		},
+		Problems: []api.Problem{{Status: http.StatusServiceUnavailable, Is: ErrUnavailable},
+			{Status: http.StatusUnprocessableEntity, Is: ErrNoPage}},
+		MaxBody: 4 << 10,
+		Reset:   ResetRequest{}, ResetMeans: "Begin with no page known, and these limits.",
+		Begin: func(params any) (any, error) {
+			p, err := sut.ParamsOf[Params](params)
+			return ResetRequest{p.Delay.D().Milliseconds(), p.FetchTimeout.D().Milliseconds(),
+				p.RobotsTTL.D().Milliseconds(), p.RecrawlAfter.D().Milliseconds(), p.Attempts, p.Redirects,
+				p.MaxBytes, p.Segments, p.Repeats, p.PerHost, p.Recrawls}, err
+		},
+		PendingMeans: "How many pages wait to be fetched.",
+		Audit:        Audit{},
+	}
+}
+
+// ResetRequest asks for a new beginning. It has what no crawler goes beyond.
+type ResetRequest struct {
+	DelayMS   int64 `json:"delay_ms" min:"1" max:"60000" doc:"the least time between an answer of a host, or an address, and the next request to it"`
+	TimeoutMS int64 `json:"fetch_timeout_ms" min:"1" max:"60000" doc:"how long to wait for a page"`
+	TTLMS     int64 `json:"robots_ttl_ms" min:"1" max:"86400000" doc:"for how long a robots.txt is heeded before it is asked for again"`
+	RecrawlMS int64 `json:"recrawl_after_ms" min:"1" max:"86400000" doc:"the least time before a page that says how long it is fresh is fetched again"`
+	Attempts  int   `json:"attempts" min:"3" max:"20" doc:"how often a page, or a robots.txt, is tried in vain before it is given up"`
+	Redirects int   `json:"redirects" min:"0" max:"20" doc:"how many are followed one after the other"`
+	MaxBytes  int   `json:"max_bytes" min:"1000" max:"10000000" doc:"the largest body that is read"`
+	Segments  int   `json:"segments" min:"1" max:"100" doc:"the most segments of a path"`
+	Repeats   int   `json:"repeats" min:"1" max:"100" doc:"how often a path may have the same segment"`
+	PerHost   int   `json:"per_host" min:"1" max:"1000000" doc:"the most pages of a host; seeds count, and are never too many"`
+	Recrawls  int   `json:"recrawls" min:"0" max:"100" doc:"how often a page that says how long it is fresh is fetched again"`
+}
+
+// Audit is what can be read in the end: of a design's stores, and of the web's log.
+type Audit struct {
+	Seeds  []SeedRow      `json:"seeds" doc:"every seed"`
+	Pages  []PageRow      `json:"pages" doc:"every page that was heard of"`
+	Hosts  []HostRow      `json:"hosts" doc:"how many pages of each host were heard of, as it was counted"`
+	Bodies []BodyRow      `json:"bodies" doc:"every body that is stored"`
+	Log    []web.Exchange `json:"log" doc:"the web's own log"`
+
+	seen *seen
+}
+
+// SeedRow is a seed.
+type SeedRow struct {
+	ID  uint64 `json:"op_id" min:"1" fact:"op"`
+	URL string `json:"url" fact:"key"`
+}
+
+// PageRow is a page.
+type PageRow struct {
+	URL     string `json:"url"`
+	State   string `json:"state"`
+	Hash    string `json:"hash" doc:"of its body; empty if none is stored"`
+	Fetched int64  `json:"fetched" min:"0" doc:"how often an answer was kept"`
+	Failed  int64  `json:"failed" min:"0" doc:"how often there was none"`
+}
+
+// HostRow is a host.
+type HostRow struct {
+	Host  string `json:"host" fact:"key"`
+	Pages int64  `json:"pages" min:"0" fact:"thing"`
+}
+
+// BodyRow is a body. Pages with the same text share one.
+type BodyRow struct {
+	Hash  string `json:"hash" doc:"by which it is found"`
+	Is    string `json:"is" doc:"its SHA-256, reckoned for the audit"`
+	Bytes int64  `json:"bytes" min:"0"`
+}
+
+// Params are the workload's parameters, and what the web and the designs are like.
+type Params struct {
+	WebSeed       int          `json:"web_seed" min:"0" max:"1000000" doc:"from which the web is made"`
+	Hosts         int          `json:"hosts" min:"1" max:"1000000" doc:"number of hosts"`
+	Island        int          `json:"island" min:"1" max:"1000" doc:"so many neighbouring hosts link to each other"`
+	HostsPerIP    int          `json:"hosts_per_ip" min:"1" max:"100" doc:"so many neighbouring hosts share an address"`
+	Pages         int          `json:"pages" min:"1" max:"10000" doc:"the most ordinary pages of a host; most have fewer"`
+	SlowHosts     float64      `json:"slow_hosts" min:"0" max:"1" doc:"share of hosts that take slow_time for an answer"`
+	DeadHosts     float64      `json:"dead_hosts" min:"0" max:"1" doc:"share of hosts that do not answer, or close the connection"`
+	FlakyHosts    float64      `json:"flaky_hosts" min:"0" max:"1" doc:"share of hosts that fail twice for each page"`
+	Traps         float64      `json:"traps" min:"0" max:"1" doc:"share of hosts with a calendar without end, paths that grow, or another session in each link"`
+	HostilePages  float64      `json:"hostile_pages" min:"0" max:"1" doc:"share of pages that are huge, compressed bombs, cut off, mislabelled, copies, or missing; and a third of the share of hosts with chains and loops of redirects"`
+	HostileRobots float64      `json:"hostile_robots" min:"0" max:"1" doc:"share of hosts whose robots.txt is huge, failing, changing, or hard to read"`
+	RobotsChange  sut.Duration `json:"robots_change" min:"0s" max:"24h" doc:"when some robots.txt become stricter, since the web began; 0 is never"`
+	News          float64      `json:"news" min:"0" max:"1" doc:"share of pages whose text is another one after each news_every"`
+	NewsEvery     sut.Duration `json:"news_every" min:"100ms" max:"24h"`
+	Hidden        int          `json:"hidden" min:"0" max:"1000" doc:"pages of a third of the hosts that only a sitemap tells of"`
+	SlowTime      sut.Duration `json:"slow_time" min:"0s" max:"1m"`
+	PageTime      sut.Duration `json:"page_time" min:"0s" max:"1m" doc:"what other hosts take for an answer"`
+
+	Delay        sut.Duration `json:"delay" min:"1ms" max:"1m" doc:"the least time between an answer of a host, or an address, and the next request to it"`
+	CrawlDelay   sut.Duration `json:"crawl_delay" min:"1ms" max:"1m" doc:"what some robots.txt ask for"`
+	FetchTimeout sut.Duration `json:"fetch_timeout" min:"10ms" max:"1m" doc:"how long a crawler waits for a page"`
+	RobotsTTL    sut.Duration `json:"robots_ttl" min:"100ms" max:"24h" doc:"for how long a robots.txt is heeded before it is asked for again"`
+	Attempts     int          `json:"attempts" min:"3" max:"20" doc:"how often a page, or a robots.txt, is tried in vain before it is given up"`
+	RetryPause   sut.Duration `json:"retry_pause" min:"1ms" max:"1m" doc:"how long a host rests after a failure; after each more that follows, twice as long"`
+	Redirects    int          `json:"redirects" min:"0" max:"20" doc:"how many are followed one after the other"`
+	MaxBytes     int          `json:"max_bytes" min:"1000" max:"10000000" doc:"the largest body that is read"`
+	Segments     int          `json:"segments" min:"1" max:"100" doc:"the most segments of a path"`
+	Repeats      int          `json:"repeats" min:"1" max:"100" doc:"how often a path may have the same segment"`
+	PerHost      int          `json:"per_host" min:"1" max:"1000000" doc:"the most pages of a host; seeds count, and are never too many"`
+	Recrawls     int          `json:"recrawls" min:"0" max:"100" doc:"how often a page that says how long it is fresh is fetched again"`
+	RecrawlAfter sut.Duration `json:"recrawl_after" min:"10ms" max:"24h" doc:"the least time before that"`
+	Workers      int          `json:"workers" min:"1" max:"1000" doc:"how many pages a process fetches at once"`
+	Lease        sut.Duration `json:"lease" min:"100ms" max:"10m" doc:"for how long a process has an address, at least twice fetch_timeout"`
+
+	PerIsland int     `json:"per_island" min:"1" max:"10000" doc:"after how many seeds the next ones are in another island"`
+	Twice     float64 `json:"twice" min:"0" max:"1" doc:"share of seeds that two clients send at once"`
+}
+
+// DefaultParams are two hundred hosts, of which some are hostile.
+func DefaultParams() Params {
+	ms := func(n int) sut.Duration { return sut.Duration(time.Duration(n) * time.Millisecond) }
+	return Params{WebSeed: 1, Hosts: 200, Island: 5, HostsPerIP: 2, Pages: 20,
+		SlowHosts: 0.05, DeadHosts: 0.05, FlakyHosts: 0.1, Traps: 0.1, HostilePages: 0.1,
+		HostileRobots: 0.4, News: 0.05, NewsEvery: ms(2000), Hidden: 3, SlowTime: ms(300),
+		PageTime: ms(2),
+		Delay:    ms(50), CrawlDelay: ms(150), FetchTimeout: ms(1000), RobotsTTL: ms(5000), Attempts: 5,
+		RetryPause: ms(100), Redirects: 5, MaxBytes: 100_000, Segments: 8, Repeats: 3, PerHost: 60,
+		Recrawls: 1, RecrawlAfter: ms(1500), Workers: 16, Lease: ms(5000), PerIsland: 5, Twice: 0.3}
+}
+
+// flakyTimes is how often a flaky host fails for each page: less often than any crawler gives up.
+const flakyTimes = 2
+
+// web is the shape of the web.
+func (p Params) web() web.Shape {
+	return web.Shape{Seed: uint64(p.WebSeed), Hosts: p.Hosts, Island: p.Island,
+		HostsPerIP: p.HostsPerIP, Pages: p.Pages, HostileRobots: p.HostileRobots, Slow: p.SlowHosts,
+		Dead: p.DeadHosts, Flaky: p.FlakyHosts, Traps: p.Traps, HostilePages: p.HostilePages,
+		News:      p.News,
+		NewsEvery: p.NewsEvery.D(), RobotsChange: p.RobotsChange.D(), SlowTime: p.SlowTime.D(),
+		PageTime: p.PageTime.D(), HugeBytes: 2 * p.MaxBytes, FlakyTimes: flakyTimes,
+		CrawlDelay: p.CrawlDelay.D(), SitemapsHidden: p.Hidden}
+}
+
+// limits are what no crawler goes beyond.
+func (p Params) limits() web.Limits {
+	return web.Limits{Segments: p.Segments, Repeats: p.Repeats, Redirects: p.Redirects,
+		Bytes: p.MaxBytes, PerHost: p.PerHost}
+}

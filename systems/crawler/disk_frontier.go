@@ -1,0 +1,590 @@
+package crawler
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bits-and-blooms/bloom/v3"
+
+	"stampede/harness/design"
+	"stampede/systems/crawler/journal"
+	"stampede/systems/crawler/robots"
+)
+
+// diskFrontier is one process with a frontier in its memory and on its disk.
+//
+// The idea: memory has every page, and two levels of queues: addresses that rest in a heap by time,
+// those that may be asked by priority. Each change is a record of what things are from then on, in
+// a log that many changes share a flush of; the file of bodies is flushed before it. From time to
+// time a new base replaces the log. A Bloom filter says of most addresses of pages that they are
+// new, and the exact set is asked about the rest. What is being fetched is noted nowhere: after a
+// crash it waits.
+//
+// The guarantee: what was acknowledged is on the disk; a crash costs what was being fetched, again,
+// and a rest for every host.
+//
+// It gives up: a second process; memory for every page; and a pause for a new base.
+func diskFrontier() variant {
+	return variant{Name: "disk_frontier",
+		Idea: "one process has the frontier in memory, and a log on its disk whose flushes many " +
+			"changes " +
+			"share",
+		Guarantees: "what was acknowledged survives a crash, and what was being fetched is fetched " +
+			"again",
+		GivesUp: "a second process, memory for every page, and a pause while the log is replaced",
+		Roles: []role{{Name: fetcherName, Summary: fetcherDoes, Places: fetcherPlaces(), Single: true,
+			Do: func(ctx context.Context, st *opened) error {
+				return serveFrontier(ctx, st, st.Config.Folder)
+			}}},
+		State: design.State[Params]{Pending: pendingOnDisk, Audit: auditDisk,
+			Found: func(_ context.Context, st *opened) (string, error) {
+				m := newMemory(st.Params, st.Config.Folder)
+				err := journal.Read(st.Config.Folder, m.restore)
+				if len(m.pages) == 0 || err != nil {
+					return "", err
+				}
+				return fmt.Sprintf("%d pages", len(m.pages)), nil
+			}},
+		Open: func(_ context.Context, st *opened) (Crawler, error) {
+			return newDesk(st, newRemote(st)), nil
+		},
+	}
+}
+
+// entry is a record of the log: what things are from then on.
+type entry struct {
+	Seeds []SeedRow  `json:"s,omitempty"`
+	Hosts []diskHost `json:"h,omitempty"`
+	Pages []diskPage `json:"p,omitempty"`
+	Blobs []diskBlob `json:"b,omitempty"`
+}
+
+type diskHost struct {
+	Name, IP  string
+	Pages     int
+	Rules     *robots.Rules `json:",omitempty"`
+	RulesAt   int64         `json:",omitempty"` // nanoseconds of the process's clock
+	Failures  int           `json:",omitempty"`
+	NotBefore int64         `json:",omitempty"`
+}
+
+type diskPage struct {
+	Task   task
+	Host   string
+	State  string
+	Seq    int
+	DueAt  int64 `json:",omitempty"`
+	Failed int64 `json:",omitempty"`
+	Status int   `json:",omitempty"`
+}
+
+type diskBlob struct {
+	Hash     string
+	At, Size int64
+}
+
+// memory is the frontier of one process.
+type memory struct {
+	params Params
+	folder string
+
+	mu      sync.Mutex
+	log     *journal.Journal
+	failed  error // of the log: what is in memory means nothing any more
+	records int
+	seeds   map[uint64]string
+	hosts   map[string]*diskHost
+	pages   map[string]*diskPage
+	blobs   map[string]diskBlob
+	maybe   *bloom.BloomFilter
+	left    int
+
+	addresses map[string]*address
+	resting   resting                // by time
+	ready     [lowest + 1][]*address // by priority
+}
+
+// address is one of the first level of the frontier.
+type address struct {
+	ip      string
+	waiting []*diskPage
+	freeAt  int64
+	at      int64 // when it may be asked, as long as it rests
+	index   int   // among those that rest, -1 if it does not
+	fence   int64
+	busy    bool // a fetcher has it, or it is ready
+}
+
+// The size of the Bloom filter: beyond so many pages more of them are asked about exactly.
+const (
+	bloomPages = 1_000_000
+	bloomWrong = 0.01
+)
+
+func newMemory(p Params, folder string) *memory {
+	return &memory{params: p, folder: folder, seeds: map[uint64]string{},
+		hosts: map[string]*diskHost{},
+		pages: map[string]*diskPage{}, blobs: map[string]diskBlob{}, addresses: map[string]*address{},
+		maybe: bloom.NewWithEstimates(bloomPages, bloomWrong)}
+}
+
+// restore takes a record in.
+func (m *memory) restore(raw []byte) error {
+	var e entry
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return fmt.Errorf("reading a record: %w", err)
+	}
+	m.records++
+	m.apply(e)
+	return nil
+}
+
+func (m *memory) apply(e entry) {
+	for _, s := range e.Seeds {
+		m.seeds[s.ID] = s.URL
+	}
+	for _, h := range e.Hosts {
+		m.hosts[h.Name] = &h
+	}
+	for _, b := range e.Blobs {
+		m.blobs[b.Hash] = b
+	}
+	for _, p := range e.Pages {
+		old := m.pages[p.Task.URL]
+		m.left += count(p.State == waiting)
+		if old == nil {
+			m.pages[p.Task.URL] = &p
+			m.maybe.AddString(p.Task.URL)
+			continue
+		}
+		m.left -= count(old.State == waiting)
+		*old = p
+	}
+}
+
+// knows says whether a page is known.
+func (m *memory) knows(url string) bool { return m.maybe.TestString(url) && m.pages[url] != nil }
+
+// openMemory reads the frontier of a folder and goes on from there. Nobody knows what was asked for
+// last: every address rests first.
+func openMemory(p Params, folder string) (*memory, error) {
+	m := newMemory(p, folder)
+	log, err := journal.Open(folder, m.restore)
+	if err != nil {
+		return nil, err
+	}
+	m.log = log
+	rest := p.Delay.D()
+	for _, h := range m.hosts {
+		if h.Rules != nil {
+			rest = max(rest, h.Rules.Delay)
+		}
+	}
+	for _, h := range m.hosts {
+		m.address(h.IP).freeAt = time.Now().Add(rest).UnixNano()
+	}
+	pages := slices.SortedFunc(maps.Values(m.pages), func(a, b *diskPage) int {
+		return cmp.Compare(a.Seq, b.Seq)
+	})
+	for _, page := range pages {
+		if page.State == waiting {
+			a := m.address(m.hosts[page.Host].IP)
+			a.waiting = append(a.waiting, page)
+		}
+	}
+	for _, a := range m.addresses {
+		m.lay(a)
+	}
+	return m, nil
+}
+
+func (m *memory) address(ip string) *address {
+	a := m.addresses[ip]
+	if a == nil {
+		a = &address{ip: ip, index: -1}
+		m.addresses[ip] = a
+	}
+	return a
+}
+
+// lay lets an address rest until it may be asked, if there is anything to ask for.
+func (m *memory) lay(a *address) {
+	if a.busy {
+		return
+	}
+	at := int64(0)
+	for _, p := range a.waiting {
+		if due := max(p.DueAt, m.hosts[p.Host].NotBefore); at == 0 || due < at {
+			at = max(due, 1)
+		}
+	}
+	switch a.at = max(at, a.freeAt); {
+	case at == 0 && a.index >= 0:
+		heap.Remove(&m.resting, a.index)
+	case at == 0:
+	case a.index >= 0:
+		heap.Fix(&m.resting, a.index)
+	default:
+		heap.Push(&m.resting, a)
+	}
+}
+
+// change writes an entry, and applies it. The mutex is held; what is returned waits for the disk.
+func (m *memory) change(e entry, body []byte) (func(context.Context) error, error) {
+	wait, err := m.log.Begin(body, func(at int64) ([]byte, error) {
+		if body != nil {
+			e.Blobs = append(e.Blobs, diskBlob{Hash: hashOf(body), At: at, Size: int64(len(body))})
+		}
+		return json.Marshal(e)
+	})
+	if err != nil {
+		return nil, m.fail("writing the frontier", err)
+	}
+	m.apply(e)
+	if m.records++; m.records > max(renewAfter, 2*len(m.pages)) {
+		m.records = 0
+		if err := m.log.Renew(m.dump); err != nil {
+			return nil, m.fail("writing a base", err)
+		}
+	}
+	return func(ctx context.Context) error {
+		err := wait(ctx)
+		if err != nil && ctx.Err() == nil {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.fail("flushing the frontier", err)
+		}
+		return err
+	}, nil
+}
+
+// fail ends the frontier: its process reads the disk anew. The mutex is held.
+func (m *memory) fail(doing string, err error) error {
+	m.failed = cmp.Or(m.failed, fmt.Errorf("%s: %w", doing, err))
+	return fmt.Errorf("%w: %w", errLost, m.failed)
+}
+
+// renewAfter is after how many records there is a new base, at the earliest.
+const renewAfter = 10_000
+
+// dump puts all there is.
+func (m *memory) dump(put func([]byte) error) error {
+	one := func(e entry) error {
+		raw, err := json.Marshal(e)
+		if err == nil {
+			err = put(raw)
+		}
+		return err
+	}
+	for _, h := range m.hosts {
+		if err := one(entry{Hosts: []diskHost{*h}}); err != nil {
+			return err
+		}
+	}
+	for _, p := range m.pages {
+		if err := one(entry{Pages: []diskPage{*p}}); err != nil {
+			return err
+		}
+	}
+	for _, b := range m.blobs {
+		if err := one(entry{Blobs: []diskBlob{b}}); err != nil {
+			return err
+		}
+	}
+	for id, url := range m.seeds {
+		if err := one(entry{Seeds: []SeedRow{{id, url}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func hashOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// take takes addresses that are ready, the most urgent first.
+func (m *memory) take(_ context.Context, n int) ([]*job, time.Duration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed != nil {
+		return nil, 0, m.failed
+	}
+	now := time.Now()
+	for len(m.resting) > 0 && m.resting[0].at <= now.UnixNano() {
+		a := heap.Pop(&m.resting).(*address)
+		a.busy = true
+		class := lowest
+		for _, p := range a.waiting {
+			class = min(class, p.Task.Priority)
+		}
+		m.ready[class] = append(m.ready[class], a)
+	}
+	var jobs []*job
+	for class := range m.ready {
+		for len(m.ready[class]) > 0 && len(jobs) < n {
+			a := m.ready[class][0]
+			m.ready[class] = m.ready[class][1:]
+			jobs = append(jobs, m.job(a, now))
+		}
+	}
+	wait := idle
+	if len(m.resting) > 0 {
+		wait = time.Duration(m.resting[0].at - now.UnixNano())
+	}
+	return jobs, wait, nil
+}
+
+// job is what to ask an address for.
+func (m *memory) job(a *address, now time.Time) *job {
+	a.fence++
+	j := &job{IP: a.ip, Fence: a.fence, Until: now.Add(m.params.Lease.D() * leases)}
+	due := slices.DeleteFunc(slices.Clone(a.waiting), func(p *diskPage) bool {
+		return max(p.DueAt, m.hosts[p.Host].NotBefore) > now.UnixNano()
+	})
+	slices.SortFunc(due, func(a, b *diskPage) int {
+		return cmp.Or(cmp.Compare(a.Task.Priority, b.Task.Priority), cmp.Compare(a.Seq, b.Seq))
+	})
+	for _, p := range due {
+		if j.Host == "" {
+			j.Host = p.Host
+		}
+		if p.Host == j.Host && len(j.Pages) < candidates {
+			j.Pages = append(j.Pages, p.Task)
+		}
+	}
+	if h := m.hosts[j.Host]; h != nil {
+		j.Failures = h.Failures
+		if h.Rules != nil {
+			j.Rules = &rules{*h.Rules, (now.UnixNano() - h.RulesAt) / int64(time.Millisecond)}
+		}
+	}
+	return j
+}
+
+// leases is how many leases a job lasts where no other process waits for its end.
+const leases = 100
+
+// add makes pages known.
+func (m *memory) add(ctx context.Context, list []found) error {
+	m.mu.Lock()
+	wait, err := m.addAnd(list, entry{})
+	m.mu.Unlock()
+	if err != nil || wait == nil {
+		return err
+	}
+	return wait(ctx)
+}
+
+// addAnd makes pages known in one record with more; there is no record of nothing.
+func (m *memory) addAnd(list []found, e entry) (func(context.Context) error, error) {
+	hosts := map[string]*diskHost{}
+	fresh := map[string]bool{}
+	for _, f := range list {
+		if m.knows(f.URL) || fresh[f.URL] {
+			continue
+		}
+		h := hosts[f.Host]
+		if h == nil {
+			h = &diskHost{Name: f.Host, IP: f.IP}
+			if old := m.hosts[f.Host]; old != nil {
+				*h = *old
+			}
+			hosts[f.Host] = h
+		}
+		if h.Pages >= m.params.PerHost && !f.Seed {
+			continue
+		}
+		h.Pages++
+		fresh[f.URL] = true
+		e.Pages = append(e.Pages, diskPage{Host: f.Host, State: waiting, Seq: len(m.pages) + len(e.Pages),
+			Task: task{URL: f.URL, Priority: f.Priority, Hops: f.Hops}})
+	}
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
+		e.Hosts = append(e.Hosts, *hosts[name])
+	}
+	if len(e.Pages) == 0 && len(e.Seeds) == 0 {
+		return nil, nil
+	}
+	wait, err := m.change(e, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range e.Pages {
+		a := m.address(m.hosts[p.Host].IP)
+		a.waiting = append(a.waiting, m.pages[p.Task.URL])
+		m.lay(a)
+	}
+	return wait, nil
+}
+
+// finish stores what a job has led to.
+func (m *memory) finish(ctx context.Context, j *job, r *result) error {
+	m.mu.Lock()
+	wait, err := m.finished(j, r)
+	m.mu.Unlock()
+	if err != nil || wait == nil {
+		return err
+	}
+	return wait(ctx)
+}
+
+func (m *memory) finished(j *job, r *result) (wait func(context.Context) error, err error) {
+	a := m.addresses[j.IP]
+	if a.fence != j.Fence {
+		return nil, nil // it is stored: only the wait for the disk was cut short
+	}
+	now := time.Now()
+	var e entry
+	var body []byte
+	if j.Host != "" {
+		h := *m.hosts[j.Host]
+		h.Failures, h.NotBefore = r.Failures, now.Add(r.Quarantine).UnixNano()
+		if r.Rules != nil {
+			h.Rules, h.RulesAt = r.Rules, now.UnixNano()
+		}
+		e.Hosts = []diskHost{h}
+	}
+	for _, o := range r.Pages {
+		p := *m.pages[o.URL]
+		p.State, p.Status, p.Task.Hash, p.Task.EveryMS = o.State, o.Status, o.Hash, o.EveryMS
+		p.DueAt = now.Add(o.Again).UnixNano()
+		if o.Kept {
+			p.Task.Tries = 0
+			p.Task.Fetched++
+		} else if o.Asked {
+			p.Task.Tries++
+			p.Failed++
+		}
+		e.Pages = append(e.Pages, p)
+		if _, has := m.blobs[o.Hash]; o.Body != nil && !has {
+			body = o.Body
+		}
+	}
+	if wait, err = m.change(e, body); err != nil {
+		return nil, err
+	}
+	a.waiting = slices.DeleteFunc(a.waiting, func(p *diskPage) bool { return p.State != waiting })
+	a.fence++
+	a.busy, a.freeAt = false, now.Add(r.Rest).UnixNano()
+	m.lay(a)
+	return wait, nil
+}
+
+// seed makes a seed durable.
+func (m *memory) seed(ctx context.Context, op uint64, f found) error {
+	m.mu.Lock()
+	var e entry
+	if m.seeds[op] == "" {
+		e.Seeds = []SeedRow{{op, f.URL}}
+	}
+	wait, err := m.addAnd([]found{f}, e)
+	if err == nil && wait == nil {
+		wait, err = m.flushed() // the one before this may be on its way
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return wait(ctx)
+}
+
+// flushed waits for all before it.
+func (m *memory) flushed() (func(context.Context) error, error) {
+	return m.log.Begin(nil, func(int64) ([]byte, error) { return nil, nil })
+}
+
+// look tells only what is on the disk: a crash must not take it back.
+func (m *memory) look(ctx context.Context, url string) (Page, error) {
+	m.mu.Lock()
+	page := Page{URL: url}
+	if p := m.pages[url]; p != nil {
+		page.State, page.Status, page.Hash, page.Fetched = p.State, p.Status, p.Task.Hash, p.Task.Fetched
+	}
+	wait, err := m.flushed()
+	m.mu.Unlock()
+	if err != nil {
+		return page, err
+	}
+	return page, wait(ctx)
+}
+
+func (m *memory) waits() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.left
+}
+
+// pendingOnDisk asks the process that has the frontier, or reads its disk.
+func pendingOnDisk(ctx context.Context, st *opened) (left int64, what string, err error) {
+	left, err = newRemote(st).left(ctx)
+	if err != nil {
+		m := newMemory(st.Params, st.Config.Folder)
+		err = journal.Read(st.Config.Folder, m.restore)
+		left = int64(m.left)
+	}
+	return left, fmt.Sprintf("%d pages wait to be fetched", left), err
+}
+
+// auditDisk reads the disk.
+func auditDisk(_ context.Context, st *opened) (any, error) {
+	m := newMemory(st.Params, st.Config.Folder)
+	if err := journal.Read(st.Config.Folder, m.restore); err != nil {
+		return nil, err
+	}
+	a := Audit{Seeds: []SeedRow{}, Pages: []PageRow{}, Hosts: []HostRow{}, Bodies: []BodyRow{}}
+	for _, id := range slices.Sorted(maps.Keys(m.seeds)) {
+		a.Seeds = append(a.Seeds, SeedRow{id, m.seeds[id]})
+	}
+	for _, url := range slices.Sorted(maps.Keys(m.pages)) {
+		p := m.pages[url]
+		a.Pages = append(a.Pages, PageRow{URL: url, State: p.State, Hash: p.Task.Hash,
+			Fetched: p.Task.Fetched, Failed: p.Failed})
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.hosts)) {
+		a.Hosts = append(a.Hosts, HostRow{name, int64(m.hosts[name].Pages)})
+	}
+	for _, hash := range slices.Sorted(maps.Keys(m.blobs)) {
+		body, err := journal.Blob(st.Config.Folder, m.blobs[hash].At, m.blobs[hash].Size)
+		if err != nil {
+			return nil, err
+		}
+		a.Bodies = append(a.Bodies, BodyRow{hash, hashOf(body), int64(len(body))})
+	}
+	return withLog(a, st.Config.Folder)
+}
+
+// resting is a heap of addresses, the one that may be asked first on top.
+type resting []*address
+
+func (r resting) Len() int           { return len(r) }
+func (r resting) Less(i, k int) bool { return r[i].at < r[k].at }
+func (r resting) Swap(i, k int) {
+	r[i], r[k] = r[k], r[i]
+	r[i].index, r[k].index = i, k
+}
+
+// Push adds an address.
+func (r *resting) Push(x any) {
+	a := x.(*address)
+	a.index = len(*r)
+	*r = append(*r, a)
+}
+
+// Pop takes the last one.
+func (r *resting) Pop() any {
+	old := *r
+	a := old[len(old)-1]
+	*r, a.index = old[:len(old)-1], -1
+	return a
+}

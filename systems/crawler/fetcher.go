@@ -1,0 +1,305 @@
+package crawler
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"stampede/harness/sut"
+	"stampede/systems/crawler/links"
+	"stampede/systems/crawler/robots"
+	"stampede/systems/crawler/web"
+)
+
+// The fail points of a fetcher.
+const (
+	placeTaken   = "taken"   // a page is taken, and nobody has asked for it
+	placeFetched = "fetched" // it is fetched, and not stored
+	placeStored  = "stored"  // it is stored
+)
+
+func fetcherPlaces() []string { return []string{placeTaken, placeFetched, placeStored} }
+
+// fetcherRole is the role of all designs that crawl.
+const (
+	fetcherName = "fetcher"
+	fetcherDoes = "fetches pages, each address in its own time, and stores them with what they " +
+		"lead to"
+)
+
+// fetcher is a process that fetches.
+type fetcher struct {
+	params Params
+	cfg    sut.Config
+	client *client
+	front  frontier
+	known  known
+	mu     sync.Mutex // of known
+}
+
+// newFetcher makes a process of its own: nobody else has its agent.
+func newFetcher(st *opened, front frontier) *fetcher {
+	return &fetcher{params: st.Params, cfg: st.Config, front: front, known: known{most: 200_000},
+		client: newClient(st.Params, st.Config.Folder, newAgent())}
+}
+
+// newAgent is a User-Agent for one process.
+func newAgent() string { return web.Agent + "/1.0 (" + rand.Text()[:10] + ")" }
+
+// idle is how long a process waits at most until it looks for work again.
+const idle = 50 * time.Millisecond
+
+// run fetches until ctx is cancelled, so many pages at once.
+func (f *fetcher) run(ctx context.Context) error {
+	defer f.client.close()
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	free := make(chan struct{}, f.params.Workers)
+	for range f.params.Workers {
+		free <- struct{}{}
+	}
+	return f.cfg.Steps(ctx, func() (time.Duration, error) {
+		n := len(free) // only this goroutine takes
+		if n == 0 {
+			select {
+			case <-ctx.Done():
+				return 0, nil
+			case one := <-free:
+				free <- one
+				return 0, nil
+			}
+		}
+		jobs, wait, err := f.front.take(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		for _, j := range jobs {
+			<-free
+			busy.Go(func() {
+				defer func() { free <- struct{}{} }()
+				f.work(ctx, j)
+			})
+		}
+		f.cfg.Worked()
+		if len(jobs) == n {
+			return 0, nil
+		}
+		return min(max(wait, time.Millisecond), idle), nil
+	})
+}
+
+// work does a job, and stores what came of it for as long as the address is this process's.
+func (f *fetcher) work(ctx context.Context, j *job) {
+	r, list := f.do(ctx, j)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), j.Until)
+	defer cancel()
+	var retry sut.Retry
+	for {
+		err := f.store(ctx, j, r, list)
+		if err == nil || errors.Is(err, errLost) {
+			break
+		}
+		f.cfg.Warn("a page is not stored", err)
+		if !retry.Rest(ctx) {
+			break // somebody else fetches it again
+		}
+	}
+	f.cfg.Passed(placeStored)
+}
+
+// store makes what a page leads to known, and then keeps the page: in the other order a crash
+// between the two would lose pages.
+func (f *fetcher) store(ctx context.Context, j *job, r *result, list []found) error {
+	if len(list) > 0 {
+		if err := f.front.add(ctx, list); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		f.known.put(list)
+		f.mu.Unlock()
+	}
+	return f.front.finish(ctx, j, r)
+}
+
+// do asks for one thing: robots.txt, if the host's rules are not known or too old, or the first
+// page that these allow.
+func (f *fetcher) do(ctx context.Context, j *job) (*result, []found) {
+	f.cfg.Passed(placeTaken)
+	r := &result{Failures: j.Failures}
+	if j.Wait > 0 && !sut.Pause(ctx, j.Wait) {
+		return r, nil
+	}
+	if time.Until(j.Until) < f.params.FetchTimeout.D() || ctx.Err() != nil {
+		r.Rest = f.params.Delay.D() // there is no time for an answer
+		return r, nil
+	}
+	if j.Rules == nil || j.Rules.AgeMS >= f.params.RobotsTTL.D().Milliseconds() {
+		list := f.robots(ctx, j, r)
+		return r, list
+	}
+	delay := max(f.params.Delay.D(), j.Rules.Delay)
+	for _, t := range j.Pages {
+		u, err := url.Parse(t.URL)
+		if err == nil && j.Rules.Allowed(pathOf(u)) {
+			r.Rest = delay
+			list := f.page(ctx, r, t, u)
+			return r, list
+		}
+		r.Pages = append(r.Pages, outcome{URL: t.URL, Seq: t.Seq, State: disallowed})
+	}
+	return r, nil
+}
+
+// pathOf is what rules are about.
+func pathOf(u *url.URL) string {
+	if u.RawQuery != "" {
+		return u.EscapedPath() + "?" + u.RawQuery
+	}
+	return u.EscapedPath()
+}
+
+// robots asks for robots.txt. What cannot be had after so many attempts forbids everything.
+func (f *fetcher) robots(ctx context.Context, j *job, r *result) []found {
+	a := f.client.get(ctx, "http://"+j.Host+"/robots.txt", robots.Most)
+	f.cfg.Passed(placeFetched)
+	r.Rest = f.params.Delay.D()
+	if j.Rules != nil {
+		r.Rest = max(r.Rest, j.Rules.Delay)
+	}
+	switch {
+	case errors.Is(a.err, errNoWeb) || ctx.Err() != nil:
+		return nil
+	case a.err != nil && !a.large || a.status >= http.StatusInternalServerError:
+		if r.Failures++; r.Failures < f.params.Attempts {
+			r.Quarantine = f.params.pause(r.Failures)
+			return nil
+		}
+		r.Rules = robots.All()
+	case a.status == http.StatusOK:
+		r.Rules = robots.Parse(a.body, web.Agent)
+	default: // it is not there; where a redirect leads is another host's business
+		r.Rules = robots.None()
+	}
+	r.Failures = 0
+	r.Rest = max(r.Rest, r.Rules.Delay)
+	at := &url.URL{Scheme: "http", Host: j.Host, Path: "/robots.txt"}
+	var list []string
+	for _, text := range r.Rules.Sitemaps {
+		if u, err := links.Normal(at, text, sessions()); err == nil && u.Host == j.Host {
+			list = append(list, u.String())
+		}
+	}
+	return f.find(ctx, list, 0, lowest)
+}
+
+// page fetches a page and decides what becomes of it.
+func (f *fetcher) page(ctx context.Context, r *result, t task, u *url.URL) (list []found) {
+	a := f.client.get(ctx, t.URL, f.params.MaxBytes)
+	f.cfg.Passed(placeFetched)
+	if errors.Is(a.err, errNoWeb) || ctx.Err() != nil {
+		return nil // it stays as it is
+	}
+	o := outcome{URL: t.URL, Seq: t.Seq, Asked: true, Status: a.status,
+		EveryMS: t.EveryMS, Hash: t.Hash}
+	switch {
+	case a.large:
+		o.State, o.Kept, o.Hash = large, true, ""
+	case a.err != nil || a.status >= http.StatusInternalServerError:
+		r.Failures++
+		r.Quarantine = f.params.pause(r.Failures)
+		if o.State, o.Again = waiting, f.params.pause(t.Tries+1); t.Tries+1 >= f.params.Attempts {
+			o.State, r.Quarantine = failed, 0
+		}
+	case a.status >= http.StatusMultipleChoices && a.status < http.StatusBadRequest &&
+		a.location != "":
+		o.State, o.Kept = moved, true
+		to, err := links.Normal(u, a.location, sessions())
+		if err == nil && t.Hops < f.params.Redirects {
+			list = f.find(ctx, []string{to.String()}, t.Hops+1, t.Priority)
+		}
+	case a.status != http.StatusOK:
+		o.State, o.Kept = gone, true
+	default:
+		sum := sha256.Sum256(a.body)
+		o.State, o.Kept, o.Body, o.Hash = done, true, a.body, hex.EncodeToString(sum[:])
+		if a.fresh && t.Fetched < int64(f.params.Recrawls) {
+			o.State, o.Again = waiting, f.params.again(t, &o)
+		}
+		list = f.find(ctx, contents(a, u), 0, min(lowest, t.Priority+1))
+	}
+	if o.Kept {
+		r.Failures = 0
+	}
+	r.Pages = append(r.Pages, o)
+	return list
+}
+
+// again is after how long a page is fetched again: sooner where its text was another one.
+func (p Params) again(t task, o *outcome) time.Duration {
+	least := p.RecrawlAfter.D().Milliseconds()
+	every := cmp.Or(t.EveryMS, least)
+	switch {
+	case t.Fetched == 0:
+	case o.Hash == t.Hash:
+		every *= 2
+	default:
+		every = max(least, every/2)
+	}
+	o.EveryMS = every
+	return time.Duration(every) * time.Millisecond
+}
+
+// contents lists what a page links to.
+func contents(a answer, at *url.URL) []string {
+	switch a.mediaType {
+	case "text/html", "application/xhtml+xml":
+		return links.Find(at, a.body, sessions())
+	case "text/xml", "application/xml":
+		return links.Sitemap(at, a.body, sessions())
+	}
+	return nil
+}
+
+// sessions are the parameters of queries that say whose session it is.
+func sessions() []string {
+	return []string{web.SessionParam, "phpsessid", "jsessionid", "sessionid"}
+}
+
+// find makes pages of addresses, without those that are known, beyond the limits, or of no host.
+func (f *fetcher) find(ctx context.Context, list []string, hops, priority int) (out []found) {
+	for _, address := range list {
+		f.mu.Lock()
+		old := f.known.has(address)
+		f.mu.Unlock()
+		if old {
+			continue
+		}
+		one, err := f.params.foundAt(ctx, f.client, address)
+		if err == nil {
+			one.Hops, one.Priority = hops, priority
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// foundAt is a page by its address.
+func (p Params) foundAt(ctx context.Context, c *client, address string) (found, error) {
+	u, err := links.Normal(nil, address, sessions())
+	if err != nil {
+		return found{}, fmt.Errorf("%w: %w", ErrNoPage, err)
+	}
+	if p.limits().Filtered(u.Host + u.EscapedPath()) {
+		return found{}, fmt.Errorf("%w: it is beyond the limits", ErrNoPage)
+	}
+	ip, err := c.address(ctx, u.Host)
+	return found{URL: u.String(), Host: u.Host, IP: ip}, err
+}

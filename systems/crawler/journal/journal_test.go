@@ -1,0 +1,155 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"stampede/systems/crawler/journal"
+)
+
+// read lists the records of a folder.
+func read(t *testing.T, folder string) (list []string) {
+	t.Helper()
+	err := journal.Read(folder, func(r []byte) error {
+		list = append(list, string(r))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func open(t *testing.T, folder string) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(folder, func([]byte) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func put(t *testing.T, j *journal.Journal, text string) {
+	t.Helper()
+	wait, err := j.Begin(nil, func(int64) ([]byte, error) { return []byte(text), nil })
+	if err == nil {
+		err = wait(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTorn: whatever the last write has left, all whole records are there, and what is written next
+// follows them.
+func TestTorn(t *testing.T) {
+	folder := t.TempDir()
+	j := open(t, folder)
+	put(t, j, "one")
+	put(t, j, "two")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(folder, "journal.0.log")
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(whole) + 1 {
+		var want []string
+		if cut >= 11 {
+			want = append(want, "one")
+		}
+		if cut == len(whole) {
+			want = append(want, "two")
+		}
+		for _, tail := range []string{"", "\xff\xff\xff\xff", "\x03\x00\x00\x00\x00\x00\x00\x00abc"} {
+			if err := os.WriteFile(name, append(slices.Clone(whole[:cut]), tail...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j := open(t, folder)
+			put(t, j, "three")
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, folder); !slices.Equal(got, append(slices.Clone(want), "three")) {
+				t.Errorf("cut at %d, then %q: %q", cut, tail, got)
+			}
+		}
+	}
+}
+
+// TestRenew: a new base replaces all before it, also while many write, and a base that is not whole
+// is none.
+func TestRenew(t *testing.T) {
+	folder := t.TempDir()
+	j := open(t, folder)
+	put(t, j, "old")
+	err := j.Renew(func(put func([]byte) error) error {
+		return errors.Join(put([]byte("base")), put([]byte("more")))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, j, "new")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	unfinished := filepath.Join(folder, "journal.9.base.new")
+	if err := os.WriteFile(unfinished, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, folder); !slices.Equal(got, []string{"base", "more", "new"}) {
+		t.Errorf("%q", got)
+	}
+	open(t, folder)
+	if _, err := journal.Open(folder, nil); !errors.Is(err, journal.ErrLocked) {
+		t.Errorf("a second process: %v", err)
+	}
+}
+
+// TestBlobs: many writers share flushes; each blob is where its record says.
+func TestBlobs(t *testing.T) {
+	folder := t.TempDir()
+	j := open(t, folder)
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			text := fmt.Sprintf("blob %d", i)
+			wait, err := j.Begin([]byte(text), func(at int64) ([]byte, error) {
+				return fmt.Appendf(nil, "%d %s", at, text), nil
+			})
+			if err == nil {
+				err = wait(context.Background())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	list := read(t, folder)
+	for _, record := range list {
+		var at int64
+		var n int
+		if _, err := fmt.Sscanf(record, "%d blob %d", &at, &n); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("blob %d", n)
+		if got, err := journal.Blob(folder, at, int64(len(want))); err != nil || string(got) != want {
+			t.Errorf("%q is %q, %v", record, got, err)
+		}
+	}
+	if len(list) != 50 {
+		t.Errorf("%d records", len(list))
+	}
+}

@@ -1,0 +1,507 @@
+package crawler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/systems/crawler/web"
+)
+
+// The names of the invariants.
+const (
+	SeedsKept      = "seeds-kept"
+	AllFetched     = "all-fetched"
+	FetchedOnce    = "fetched-once"
+	Polite         = "polite"
+	RobotsHeeded   = "robots-heeded"
+	WithinLimits   = "within-limits"
+	StoredAsServed = "stored-as-served"
+	AllCounted     = "all-counted"
+)
+
+// The tables of facts.
+const (
+	seedFact    = "seed"
+	hostFact    = "host"      // the pages of a host, as a design counted them
+	countedFact = "host page" // as they are
+	pageFact    = "page"
+)
+
+// invariants are what must be true of every design. See
+// docs/decisions/2026-11-28-the-web-s-own-log-is-the-judge.md.
+func invariants(p Params) []check.Invariant {
+	s := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], func(a *Audit) check.Facts {
+		return facts(a, p)
+	})}
+	seeds := check.Effects{Table: seedFact, Kind: check.Named(KindSeed)}
+	return []check.Invariant{
+		s.State(SeedsKept, "an acknowledged seed is kept once, and nothing is that nobody asked "+
+			"for; from "+
+			"then on its page is known, and what is known of a page never becomes less",
+			check.AckedDurable(seeds), check.NoPhantom(seeds), check.AtMostOnce(seedFact, check.ByOp),
+			lookedAt),
+		s.State(AllFetched, "every page that seeds lead to is fetched, but for those that are "+
+			"disallowed, "+
+			"beyond the limits or out of reach; and no other page is", judging(p, allFetched)),
+		s.State(FetchedOnce, "a page is kept once, and again only if it says how long it is fresh "+
+			"and its "+
+			"time has come; every other request for it failed, or was under way when something broke",
+			judging(p, fetchedOnce)),
+		s.State(Polite, "by the web's clock, between an answer of a host or an address and the "+
+			"next request "+
+			"to it passes as long as it wants", judging(p, polite)),
+		s.State(RobotsHeeded, "a page is asked for only if a robots.txt allows it that was handed out "+
+			"shortly before", judging(p, robotsHeeded)),
+		s.State(WithinLimits, "no page is asked for that is beyond the limits of paths, of "+
+			"redirects or of "+
+			"a host, and no body is larger than may be read", judging(p, withinLimits)),
+		s.State(StoredAsServed, "the body of a page is one that the web sent whole, and each is "+
+			"stored once",
+			judging(p, storedAsServed)),
+		s.State(AllCounted, "at rest every page that was heard of is done, failed, or out of "+
+			"bounds, and "+
+			"they are as many as were counted", check.Quiescent(pageFact, waiting),
+			check.AtMostOnce(hostFact, check.ByKey), check.Agree(check.Pair{A: hostFact,
+				B: countedFact, By: check.ByKey | check.ByThing,
+				AtRest: true, OfA: func(f *check.Fact) bool { return f.Thing > 0 }})),
+	}
+}
+
+// facts reads an audit as tables.
+func facts(a *Audit, p Params) check.Facts {
+	a.seen = readLog(a, p)
+	var tables []*check.Table
+	if a.Seeds != nil {
+		tables = append(tables, check.Rows(seedFact, a.Seeds))
+	}
+	if a.Hosts != nil {
+		tables = append(tables, check.Rows(hostFact, a.Hosts))
+	}
+	if a.Pages != nil {
+		rows := make([]check.Fact, len(a.Pages))
+		counts := map[string]int64{}
+		for i, row := range a.Pages {
+			rows[i] = check.Fact{Name: row.URL, State: row.State}
+			host, _ := web.Split(keyOf(row.URL))
+			counts[host]++
+		}
+		counted := make([]check.Fact, 0, len(counts))
+		for _, host := range slices.Sorted(maps.Keys(counts)) {
+			counted = append(counted, check.Fact{Key: host, Thing: counts[host]})
+		}
+		tables = append(tables, check.TableOf(pageFact, rows), check.TableOf(countedFact, counted))
+	}
+	return check.Facts{Tables: tables}
+}
+
+// keyOf is the key of an address.
+func keyOf(url string) string { return strings.TrimPrefix(url, "http://") }
+
+// seen is what the web's log says, by page and by who was asked.
+type seen struct {
+	shape web.Shape
+	pages map[string][]*web.Exchange // by key, in order
+	hosts map[string][]*web.Exchange // all of a host
+	ips   map[string][]*web.Exchange
+	rows  map[string]*PageRow // by key
+	// agents are the processes that asked.
+	agents map[string]bool
+	// raced is how many requests were under way while another one was.
+	raced int64
+}
+
+func readLog(a *Audit, p Params) *seen {
+	s := &seen{shape: p.web(), pages: map[string][]*web.Exchange{},
+		hosts: map[string][]*web.Exchange{},
+		ips:   map[string][]*web.Exchange{}, rows: map[string]*PageRow{}, agents: map[string]bool{}}
+	for i := range a.Pages {
+		s.rows[keyOf(a.Pages[i].URL)] = &a.Pages[i]
+	}
+	order := make([]*web.Exchange, len(a.Log))
+	for i := range a.Log {
+		order[i] = &a.Log[i]
+	}
+	slices.SortStableFunc(order, func(x, y *web.Exchange) int { return cmp.Compare(x.AtNS, y.AtNS) })
+	spans := make([]check.Span, 0, len(order))
+	for _, e := range order {
+		s.pages[e.Key] = append(s.pages[e.Key], e)
+		s.agents[e.Agent] = true
+		if e.Stale {
+			continue // nobody knows when it was sent
+		}
+		host, _ := web.Split(e.Key)
+		s.hosts[host] = append(s.hosts[host], e)
+		if e.IP != "" {
+			s.ips[e.IP] = append(s.ips[e.IP], e)
+		}
+		spans = append(spans, check.Span{Who: e.Key, From: time.Duration(e.AtNS),
+			To: time.Duration(e.SeenNS) + 1})
+	}
+	s.raced = check.Together(spans).Raced
+	return s
+}
+
+// answered says whether a request was answered by a page, or by that there is none.
+func answered(e *web.Exchange) bool { return e.Live && e.Status > 0 && e.Status < 500 }
+
+// judged is an audit that is judged.
+type judged struct {
+	*check.Run
+	*Audit
+	p     Params
+	seeds map[string]uint64 // the keys that were asked for, and not refused, with an operation
+	acked map[string]uint64
+	*closure
+}
+
+// judging is a clause about the pages of an audit and the web's log.
+func judging(p Params, judge func(j *judged)) check.Clause {
+	return check.OnAudit(func(r *check.Run, a *Audit) func() {
+		j := &judged{r, a, p, map[string]uint64{}, map[string]uint64{}, nil}
+		r.See(func(rec *history.Record) {
+			if rec.Outcome == history.Refused {
+				return
+			}
+			key := keyOf(rec.Op.Key)
+			j.seeds[key] = rec.Op.ID
+			if rec.Outcome == history.OK {
+				j.acked[key] = rec.Op.ID
+			}
+		}, KindSeed)
+		return func() {
+			r.Need(a.Log != nil, "the audit has no log of the web")
+			r.Need(a.Pages != nil, "the audit has no pages")
+			if a.Log != nil && a.Pages != nil {
+				j.closure = j.follow()
+				judge(j)
+			}
+		}
+	})
+}
+
+// lookedAt is the clause that a page is known once its seed was acknowledged, and that the times at
+// which it was fetched only become more.
+func lookedAt(r *check.Run) func() {
+	type sight struct {
+		op         uint64
+		start, end time.Duration
+		page       Page
+	}
+	sights, acked := map[string][]sight{}, map[string]sight{}
+	r.See(func(rec *history.Record) {
+		if rec.Outcome != history.OK {
+			return
+		}
+		s := sight{op: rec.Op.ID, start: rec.Start, end: rec.End}
+		if wrong := check.Misread(rec, &s.page); wrong != "" {
+			r.Violate([]uint64{s.op}, "%s", wrong)
+			return
+		}
+		if s.page.URL != rec.Op.Key {
+			r.Violate([]uint64{s.op}, "who asked about %s was told of %s", rec.Op.Key, s.page.URL)
+		}
+		if first, has := acked[rec.Op.Key]; rec.Op.Kind == KindSeed {
+			if !has || s.end < first.end {
+				acked[rec.Op.Key] = s
+			}
+			return
+		}
+		sights[rec.Op.Key] = append(sights[rec.Op.Key], s)
+	}, KindSeed, KindLook)
+	return func() {
+		tried := false
+		for _, key := range slices.Sorted(maps.Keys(sights)) {
+			list, seed := sights[key], acked[key]
+			slices.SortFunc(list, func(a, b sight) int { return cmp.Compare(a.end, b.end) })
+			byStart := slices.SortedStableFunc(slices.Values(list), func(a, b sight) int {
+				return cmp.Compare(a.start, b.start)
+			})
+			before, most := 0, sight{}
+			for _, s := range byStart {
+				r.Checked(1)
+				for ; before < len(list) && list[before].end < s.start; before++ {
+					if list[before].page.Fetched > most.page.Fetched || most.op == 0 {
+						most = list[before]
+					}
+				}
+				if s.page.State == "" && seed.op != 0 && seed.end < s.start {
+					r.Violate([]uint64{seed.op, s.op}, "nobody had heard of %s at %v, and it was "+
+						"acknowledged as "+
+						"a seed at %v", key, s.start, seed.end)
+				}
+				if s.page.Fetched < most.page.Fetched {
+					r.Violate([]uint64{most.op, s.op}, "%s was fetched %d times at %v, and %d times at "+
+						"%v", key,
+						s.page.Fetched, s.start, most.page.Fetched, most.end)
+				}
+				tried = tried || s.page.Fetched > 0
+			}
+		}
+		r.Need(tried, "nobody saw that a page was fetched")
+	}
+}
+
+// excess is how many requests may have come to nothing because of faults: a process that dies loses
+// what it was fetching, and where a store is broken all do.
+func (j *judged) excess() (n int) {
+	for _, w := range j.Faults() {
+		if check.Strikes(w, sut.APIRole, "kill", "crash") {
+			continue // it fetches nothing
+		}
+		deaths := check.Deaths(w, fetcherName)
+		if deaths == 0 {
+			deaths = len(j.seen.agents)
+		}
+		n += deaths * j.p.Workers
+	}
+	return n
+}
+
+// fetchedOnce compares the web's log with what a design says that it has kept. The web knows which
+// requests were in vain; a design may say of more, because it gave up while the answer came. What
+// neither explains was under way when something broke.
+func fetchedOnce(j *judged) {
+	lost := 0
+	var example string
+	rows := map[string]int{}
+	for _, row := range j.Pages {
+		key := keyOf(row.URL)
+		if rows[key]++; rows[key] == 2 {
+			j.Violate(j.opOf(key), "%s is a page twice", key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(j.seen.pages)) {
+		if strings.HasSuffix(key, "/robots.txt") {
+			continue
+		}
+		j.Checked(1)
+		list, row := j.seen.pages[key], j.seen.rows[key]
+		if row == nil {
+			continue // said by allFetched
+		}
+		page, _ := j.seen.shape.Find(key)
+		if most := j.mostFetched(page); row.Fetched > most {
+			j.Violate(j.opOf(key), "%s was kept %d times, and may be %d times", key, row.Fetched, most)
+		}
+		good, vain := int64(0), int64(0)
+		for _, e := range list {
+			if answered(e) && !page.Torn {
+				good++
+			} else {
+				vain++
+			}
+		}
+		if row.Fetched > good {
+			j.Violate(j.opOf(key), "%s is said to be fetched %d times, and the web answered %d "+
+				"requests", key,
+				row.Fetched, good)
+		}
+		if row.Fetched == 0 && row.State == done {
+			j.Violate(j.opOf(key), "%s is done and was never fetched", key)
+		}
+		if more := good - row.Fetched - max(0, row.Failed-vain); more > 0 {
+			lost += int(more)
+			example = cmp.Or(example, key)
+		}
+		j.early(key, page, list, row)
+	}
+	if excess := j.excess(); lost > excess {
+		j.Violate(j.opOf(example), "%d answers of the web were not kept, one of them for %s; %d "+
+			"requests at "+
+			"most were under way when something broke", lost, example, excess)
+	}
+	j.Figure("requests that came to nothing", "", float64(lost))
+	j.Need(j.seen.raced >= leastTogether, "%d requests were under way while another one was; at "+
+		"least %d "+
+		"are needed", j.seen.raced, leastTogether)
+}
+
+// leastTogether is how many requests must overlap another one.
+const leastTogether = 20
+
+func (j *judged) mostFetched(page web.Page) int64 {
+	if page.News {
+		return int64(1 + j.p.Recrawls)
+	}
+	return 1
+}
+
+// early looks for pages that were fetched again too soon. Only where a design kept every answer is
+// it known which requests were meant as another crawl.
+func (j *judged) early(key string, page web.Page, list []*web.Exchange, row *PageRow) {
+	if !page.News || row.Fetched != int64(len(list)) {
+		return
+	}
+	for i := 1; i < len(list); i++ {
+		gap := time.Duration(list[i].AtNS - list[i-1].SeenNS)
+		if least := j.p.RecrawlAfter.D() - clockSlack(j.p.RecrawlAfter.D()); gap < least {
+			j.Violate(j.opOf(key), "%s was fetched again after %v, and should be after %v", key, gap,
+				j.p.RecrawlAfter.D())
+		}
+	}
+}
+
+// opOf is a seed that leads to a page, or else to its host.
+func (j *judged) opOf(key string) []uint64 {
+	host, _ := web.Split(key)
+	return []uint64{j.seeds[cmp.Or(j.root[key], j.host[host])]}
+}
+
+// clockSlack is by how much the clock of a design's store may differ from the web's over a time:
+// both are of one machine, but one of them is being set right.
+func clockSlack(d time.Duration) time.Duration { return time.Millisecond + d/100 }
+
+// polite judges gaps. It never blames a design that keeps them, however late the machine makes
+// things:
+//
+// The web notes when a request has arrived (at), and later, before it answers, once more (seen);
+// and each time it looks whether the client's side of the connection is open. A design asks a host
+// again only when it has an answer, or has closed the connection, and has waited. So at "seen",
+// with the connection open, the wait had not begun; and the next request arrives after it was sent.
+// Of a request whose client has gone "seen" is when it arrived; and one that nobody waited for even
+// then is left out, because it may have been sent at any time before.
+func polite(j *judged) {
+	j.gaps("host", j.seen.hosts)
+	j.gaps("address", j.seen.ips)
+	j.Need(j.seen.raced >= leastTogether, "%d requests were under way while another one was; at "+
+		"least %d "+
+		"are needed", j.seen.raced, leastTogether)
+}
+
+func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
+	for _, who := range slices.Sorted(maps.Keys(by)) {
+		wants := j.p.Delay.D()
+		host, is := j.seen.shape.Number(who)
+		var last *web.Exchange // the one that was seen last
+		ruled := false         // a crawl delay was handed out; who asks for a page knows it
+		for _, e := range by[who] {
+			if last != nil {
+				j.Checked(1)
+				gap := time.Duration(e.AtNS - last.SeenNS)
+				least := wants
+				if is && ruled && !strings.HasSuffix(last.Key, "/robots.txt") {
+					least = max(wants, j.seen.shape.Delay(host))
+				}
+				if gap < least-clockSlack(least) {
+					j.Violate(append(j.opOf(last.Key), j.opOf(e.Key)...), "%s %s was asked for %s %v after "+
+						"it was "+
+						"still being asked for %s; it wants %v", what, who, e.Key, gap, last.Key, least)
+				}
+			}
+			if last == nil || e.SeenNS > last.SeenNS {
+				last = e
+			}
+			ruled = ruled || answered(e) && strings.HasSuffix(e.Key, "/robots.txt")
+		}
+	}
+}
+
+// robotsHeeded holds each request against the rules that its host had handed out by then. A copy's
+// time begins when it is stored, which may be a lease later if the store is away. A design
+// may heed for their time those that it has, and some longer if the machine is busy.
+func robotsHeeded(j *judged) {
+	forbidden := false
+	for _, name := range slices.Sorted(maps.Keys(j.seen.hosts)) {
+		var handed []*web.Exchange
+		for _, e := range j.seen.hosts[name] {
+			if in := j.seen.shape.Version(time.Duration(e.AtNS)); e.Rules != in {
+				j.Violate(j.opOf(e.Key), "the web's log says of %s that version %d of robots.txt was "+
+					"in force, "+
+					"and it was %d", e.Key, e.Rules, in)
+			}
+			if strings.HasSuffix(e.Key, "/robots.txt") {
+				handed = append(handed, e)
+				continue
+			}
+			j.Checked(1)
+			allowed, last := false, (*web.Exchange)(nil)
+			for _, r := range handed {
+				if !answered(r) || r.SeenNS > e.AtNS {
+					continue
+				}
+				last = r
+				age := time.Duration(e.AtNS - r.SeenNS)
+				fresh := age <= j.p.RobotsTTL.D()+j.p.Lease.D()+j.p.FetchTimeout.D()
+				allowed = allowed || fresh && j.seen.shape.Allowed(e.Key, r.Rules)
+			}
+			switch {
+			case allowed:
+			case last == nil:
+				j.Violate(j.opOf(e.Key), "%s was asked for at %v of the web's clock, before a "+
+					"robots.txt of its "+
+					"host was handed out", e.Key, time.Duration(e.AtNS))
+			default:
+				j.Violate(j.opOf(e.Key), "%s was asked for at %v of the web's clock; the robots.txt of "+
+					"its host "+
+					"was handed out at %v in version %d, and nothing that is as new allows it", e.Key,
+					time.Duration(e.AtNS), time.Duration(last.SeenNS), last.Rules)
+			}
+		}
+	}
+	for _, row := range j.Pages {
+		forbidden = forbidden || row.State == disallowed
+	}
+	j.Need(forbidden, "no page was disallowed")
+}
+
+// storedAsServed compares bodies with what the web has sent.
+func storedAsServed(j *judged) {
+	bodies, are, sizes := map[string]bool{}, map[string]bool{}, map[string]int64{}
+	of := map[string]string{} // a page of each body
+	for _, row := range j.Pages {
+		of[row.Hash] = keyOf(row.URL)
+	}
+	for i := range j.Log {
+		sizes[j.Log[i].Hash] = j.Log[i].Bytes
+	}
+	for _, b := range j.Bodies {
+		j.Checked(1)
+		ops := j.opOf(of[b.Hash])
+		if are[b.Is] {
+			j.Violate(ops, "the body %.12s is stored twice", b.Is)
+		}
+		bodies[b.Hash], are[b.Is] = true, true
+		if b.Hash != b.Is {
+			j.Violate(ops, "a body is stored as %.12s and is %.12s", b.Hash, b.Is)
+		}
+		if size, sent := sizes[b.Hash]; sent && size != b.Bytes {
+			j.Violate(ops, "the body %.12s has %d bytes, and was sent with %d", b.Hash, b.Bytes, size)
+		}
+	}
+	shared := map[string]int{}
+	for _, row := range j.Pages {
+		key := keyOf(row.URL)
+		if row.Hash == "" {
+			if row.State == done {
+				j.Violate(j.opOf(key), "%s is done, and no body of it is stored", key)
+			}
+			continue
+		}
+		j.Checked(1)
+		shared[row.Hash]++
+		if !slices.ContainsFunc(j.seen.pages[key], func(e *web.Exchange) bool {
+			return e.Live && e.Hash == row.Hash
+		}) {
+			j.Violate(j.opOf(key), "the body of %s is %.12s, and the web never sent it "+
+				"whole", key, row.Hash)
+		}
+		if !bodies[row.Hash] {
+			j.Violate(j.opOf(key), "the body of %s, %.12s, is not stored", key, row.Hash)
+		}
+	}
+	for _, b := range j.Bodies {
+		if j.p.News == 0 && shared[b.Hash] == 0 {
+			j.Violate(nil, "the body %.12s is of no page", b.Hash)
+		}
+	}
+	j.Need(len(bodies) > 0, "no body is stored")
+	j.Need(slices.ContainsFunc(slices.Collect(maps.Values(shared)), func(n int) bool { return n > 1 }),
+		"no two pages had the same text")
+}

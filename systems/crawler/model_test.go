@@ -1,0 +1,319 @@
+package crawler_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/api"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/crawler"
+	"stampede/systems/crawler/web"
+)
+
+type evidence = suttest.Evidence[crawler.Params, crawler.Audit]
+
+// spider is the smallest correct crawler, in a web in virtual time: for each address one thing
+// after the other. It reads no HTML and no robots.txt: the graph tells it what they mean.
+type spider struct {
+	api    *api.Table[crawler.Crawler]
+	p      crawler.Params
+	shape  web.Shape
+	w      *suttest.World
+	fault  []history.Window
+	lost   int // answers that were not kept, because of the fault
+	nonce  uint64
+	before map[string]int
+
+	seeds  map[uint64]string
+	order  []uint64
+	pages  map[string]*leaf
+	keys   []string
+	counts map[string]int
+	rules  map[string]ruling
+	inVain map[string]int // robots.txt of a host
+	busy   map[string]bool
+	free   map[string]time.Duration
+	bodies map[string]int
+	log    []web.Exchange
+}
+
+type leaf struct {
+	crawler.PageRow
+	ip, host string
+	hops     int
+	tries    int
+	due      time.Duration
+}
+
+type ruling struct {
+	at      time.Duration
+	version int
+	all     bool // everything is disallowed
+}
+
+func newSpider(w *suttest.World, p crawler.Params) *spider {
+	return &spider{api: crawler.API(), p: p, shape: p.Web(), w: w, before: map[string]int{},
+		seeds: map[uint64]string{}, pages: map[string]*leaf{}, counts: map[string]int{},
+		rules: map[string]ruling{}, inVain: map[string]int{}, busy: map[string]bool{},
+		free: map[string]time.Duration{}, bodies: map[string]int{}}
+}
+
+// Do performs an operation.
+func (s *spider) Do(op history.Op, answer func(history.Reply, error)) {
+	answer(s.api.Do(context.Background(), s, op))
+}
+
+// Seed makes a page known.
+func (s *spider) Seed(_ context.Context, req crawler.SeedRequest) (crawler.Seeded, error) {
+	if s.seeds[req.ID] == "" {
+		s.seeds[req.ID], s.order = req.URL, append(s.order, req.ID)
+	}
+	s.add(strings.TrimPrefix(req.URL, "http://"), 0, true)
+	return crawler.Seeded{URL: req.URL}, nil
+}
+
+// Look says what is known.
+func (s *spider) Look(_ context.Context, req crawler.LookRequest) (crawler.Page, error) {
+	page := crawler.Page{URL: req.URL}
+	if l := s.pages[strings.TrimPrefix(req.URL, "http://")]; l != nil {
+		page.State, page.Fetched, page.Hash = l.State, l.Fetched, l.Hash
+	}
+	return page, nil
+}
+
+func (s *spider) add(key string, hops int, seed bool) {
+	host, _ := web.Split(key)
+	n, is := s.shape.Number(host)
+	if s.pages[key] != nil || !is || s.p.Limits().Filtered(key) || hops > s.p.Redirects ||
+		s.counts[host] >= s.p.PerHost && !seed {
+		return
+	}
+	s.counts[host]++
+	s.pages[key] = &leaf{PageRow: crawler.PageRow{URL: "http://" + key, State: "waiting"},
+		ip: s.shape.IP(n), host: host, hops: hops}
+	s.keys = append(s.keys, key)
+	if ip := s.shape.IP(n); !s.busy[ip] {
+		s.busy[ip] = true
+		s.w.After(s.free[ip]-s.w.Now, func() { s.tick(ip) })
+	}
+}
+
+// tick does one thing of an address.
+func (s *spider) tick(ip string) {
+	next := time.Duration(-1)
+	for _, key := range s.keys {
+		l := s.pages[key]
+		switch {
+		case l.ip != ip || l.State != "waiting":
+		case l.due > s.w.Now:
+			if next < 0 || l.due < next {
+				next = l.due
+			}
+		default:
+			s.visit(key, l)
+			return
+		}
+	}
+	if s.busy[ip] = next >= 0; next >= 0 {
+		s.w.After(next-s.w.Now, func() { s.tick(ip) })
+	}
+}
+
+func (s *spider) visit(key string, l *leaf) {
+	again := func(rest time.Duration) {
+		s.free[l.ip] = s.w.Now + rest
+		s.w.After(rest, func() { s.tick(l.ip) })
+	}
+	r, has := s.rules[l.host]
+	if !has || s.w.Now-r.at >= s.p.RobotsTTL.D() {
+		s.ask(l.host+"/robots.txt", func(a web.Answer, ok bool) {
+			switch {
+			case ok && a.Status < 500:
+				s.rules[l.host] = ruling{at: s.w.Now, version: s.shape.Version(s.clock())}
+				n, _ := s.shape.Number(l.host)
+				for _, sitemap := range s.shape.Sitemaps(n) {
+					if a.Status == 200 {
+						s.add(sitemap, 0, false)
+					}
+				}
+			default:
+				if s.inVain[l.host]++; s.inVain[l.host] >= s.p.Attempts {
+					s.rules[l.host] = ruling{at: s.w.Now, all: true}
+				}
+			}
+			again(s.rest(l.host))
+		})
+		return
+	}
+	if r.all || !s.shape.Allowed(key, r.version) {
+		l.State = "disallowed"
+		again(0)
+		return
+	}
+	s.ask(key, func(a web.Answer, ok bool) {
+		if s.loses() {
+			again(s.p.Lease.D())
+			return
+		}
+		s.keep(key, l, a, ok)
+		again(s.rest(l.host))
+	})
+}
+
+// clock is the web's, which began before.
+func (s *spider) clock() time.Duration { return s.w.Now + 5*time.Second }
+
+func (s *spider) rest(host string) time.Duration {
+	n, _ := s.shape.Number(host)
+	return max(s.p.Delay.D(), s.shape.Delay(n))
+}
+
+// loses says whether an answer cannot be kept: under a fault, and of no more than may be on their
+// way.
+func (s *spider) loses() bool {
+	for _, f := range s.fault {
+		if s.w.Now >= f.Start && s.w.Now < f.End && s.lost < s.p.Workers && s.w.Rand.IntN(4) == 0 {
+			s.lost++
+			return true
+		}
+	}
+	return false
+}
+
+// ask sends a request, which travels for a while. Some answers come when nobody waits any more.
+func (s *spider) ask(key string, then func(a web.Answer, ok bool)) {
+	s.w.After(s.w.Some(2*ms), func() {
+		host, _ := web.Split(key)
+		n, _ := s.shape.Number(host)
+		at := s.clock()
+		a := s.shape.Answer(key, at, s.before[key], s.nonce)
+		s.before[key]++
+		s.nonce++
+		e := web.Exchange{Agent: "spider", Key: key, IP: s.shape.IP(n), AtNS: int64(at),
+			SeenNS: int64(at), Rules: s.shape.Version(at)}
+		if a.Silent {
+			s.log = append(s.log, e)
+			s.w.After(s.p.FetchTimeout.D(), func() { then(a, false) })
+			return
+		}
+		s.w.After(a.Takes+s.w.Some(ms), func() {
+			e.SeenNS, e.Live, e.Status, e.Hash = int64(s.clock()), true, a.Status, a.Hash
+			if a.Hash != "" {
+				e.Bytes = int64(len(a.Body))
+			}
+			s.log = append(s.log, e)
+			heard := !a.Shut && a.Declared <= len(a.Body) && s.w.Rand.IntN(50) > 0
+			s.w.After(s.w.Some(2*ms), func() { then(a, heard) })
+		})
+	})
+}
+
+// keep decides what becomes of a page.
+func (s *spider) keep(key string, l *leaf, a web.Answer, ok bool) {
+	if !ok || a.Status >= 500 {
+		l.Failed++
+		l.due = s.w.Now + s.p.RetryPause.D()
+		if l.tries++; l.tries >= s.p.Attempts {
+			l.State = "failed"
+		}
+		return
+	}
+	l.Fetched++
+	l.tries = 0
+	page, _ := s.shape.Find(key)
+	switch {
+	case page.Redirect != nil:
+		l.State = "moved"
+		s.add(page.Redirect.Key, l.hops+1, false)
+	case a.Huge:
+		l.State = "large"
+	case a.Status != 200:
+		l.State = "gone"
+	default:
+		l.State, l.Hash = "done", a.Hash
+		s.bodies[a.Hash] = len(a.Body)
+		if page.News && l.Fetched <= int64(s.p.Recrawls) {
+			l.State, l.due = "waiting", s.w.Now+s.p.RecrawlAfter.D()
+		}
+		for _, link := range page.Links {
+			if !link.NoFollow {
+				s.add(link.Key, 0, false)
+			}
+		}
+	}
+}
+
+// audit copies what is known.
+func (s *spider) audit() crawler.Audit {
+	a := crawler.Audit{Log: slices.Clone(s.log), Seeds: []crawler.SeedRow{},
+		Pages: []crawler.PageRow{},
+		Hosts: []crawler.HostRow{}, Bodies: []crawler.BodyRow{}}
+	for _, id := range s.order {
+		a.Seeds = append(a.Seeds, crawler.SeedRow{ID: id, URL: s.seeds[id]})
+	}
+	hosts := map[string]bool{}
+	for _, key := range s.keys {
+		l := s.pages[key]
+		a.Pages = append(a.Pages, l.PageRow)
+		if !hosts[l.host] {
+			a.Hosts = append(a.Hosts, crawler.HostRow{Host: l.host, Pages: int64(s.counts[l.host])})
+		}
+		hosts[l.host] = true
+	}
+	hashes := make([]string, 0, len(s.bodies))
+	for hash := range s.bodies {
+		hashes = append(hashes, hash)
+	}
+	slices.Sort(hashes)
+	for _, hash := range hashes {
+		a.Bodies = append(a.Bodies, crawler.BodyRow{Hash: hash, Is: hash, Bytes: int64(s.bodies[hash])})
+	}
+	return a
+}
+
+// crawlOf is a run of the correct crawler. A fault makes most attempts meet trouble for a while,
+// and loses answers of the web.
+func crawlOf(
+	t suttest.TB, seed uint64, p *crawler.Params, trouble suttest.Trouble, fault bool,
+) *evidence {
+	t.Helper()
+	load, err := crawler.NewWorkload(seed, *p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := suttest.NewWorld(seed, load, trouble)
+	s := newSpider(w, *p)
+	e := &evidence{System: crawler.System(), P: p}
+	if fault {
+		e.Windows = w.LoseAnswers()
+		s.fault = e.Windows
+	}
+	w.Run(s, 60, 2*time.Second)
+	e.Records, e.Audit = w.Records, s.audit()
+	return e
+}
+
+// anyCrowd is a web of any kind.
+func anyCrowd(t *rapid.T) *crawler.Params {
+	p := crowd()
+	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
+	p.WebSeed = rapid.IntRange(0, 1_000_000).Draw(t, "web")
+	p.Hosts = rapid.IntRange(1, 60).Draw(t, "hosts")
+	p.Island = rapid.IntRange(1, 10).Draw(t, "island")
+	p.HostsPerIP = rapid.IntRange(1, 5).Draw(t, "hosts of an address")
+	p.Pages = rapid.IntRange(1, 20).Draw(t, "pages")
+	p.SlowHosts, p.DeadHosts = share("slow")/3, share("dead")/3
+	p.FlakyHosts, p.Traps = share("flaky")/3, share("traps")/3
+	p.HostilePages, p.HostileRobots, p.News = share("hostile"), share("robots"), share("news")
+	p.RobotsChange = p.RobotsTTL * sut.Duration(rapid.IntRange(0, 5).Draw(t, "change"))
+	p.PerHost = rapid.IntRange(1, 40).Draw(t, "most pages")
+	p.Recrawls = rapid.IntRange(0, 3).Draw(t, "recrawls")
+	p.Redirects = rapid.IntRange(0, 9).Draw(t, "redirects")
+	return p
+}

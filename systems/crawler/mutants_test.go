@@ -1,0 +1,40 @@
+package crawler_test
+
+import (
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/crawler"
+)
+
+// TestMutantsOnStores: each planted error is named by its invariant. The same run of
+// postgres_frontier breaks nothing.
+func TestMutantsOnStores(t *testing.T) {
+	for _, m := range []struct{ mutant, named string }{
+		{"rules for ever", crawler.RobotsHeeded},
+		{"no rules", crawler.RobotsHeeded},
+		{"no crawl delay", crawler.Polite},
+		{"half a rest", crawler.Polite},
+		{"redirects without end", crawler.WithinLimits},
+		{"what failed is done", crawler.AllFetched},
+		{"half a body", crawler.StoredAsServed},
+		{"M82 stored before its links", crawler.AllFetched},
+	} {
+		t.Run(m.mutant, func(t *testing.T) {
+			run := func(variant string) func(uint64) map[string]check.Verdict {
+				return func(seed uint64) map[string]check.Verdict {
+					p := crowd()
+					p.RobotsTTL, p.HostileRobots = p.RecrawlAfter, 0.8
+					p.RobotsChange, p.Lease = sut.Duration(1500*ms), sut.Duration(800*ms)
+					return suttest.Trial{System: crawler.System(), Variant: crawler.Mutants()[variant],
+						Params: p, Space: stores.Namespace, Ops: 80, Every: 40 * ms,
+						Settle: 60 * time.Second}.Run(t, seed)
+				}
+			}
+			suttest.Killed(t, []string{m.named}, run("control"), run(m.mutant))
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package crawler
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+// politePerWorker lets each worker be polite for itself.
+//
+// The idea: a page is leased, and not its address: all workers take whatever is due. Each remembers
+// when it last asked an address, and waits.
+//
+// The guarantee: each page once, and no worker asks an address too often.
+//
+// It gives up: politeness. An address is asked by as many workers at once as there are.
+func politePerWorker() variant {
+	open := func(st *opened) *eachWorker {
+		return &eachWorker{tables: tables{st}, next: make([]map[string]time.Time, st.Params.Workers)}
+	}
+	return variant{Name: "polite_per_worker",
+		Idea: "pages are leased, and not addresses; each worker remembers when it last asked " +
+			"an address",
+		Guarantees: "each page once, and no worker asks an address too often",
+		GivesUp:    "politeness: many workers ask an address at once",
+		Breaks:     []sut.Break{{Invariant: Polite, Under: sut.Load}},
+		Roles:      []role{crawls(func(st *opened) frontier { return open(st) })},
+		Open: func(_ context.Context, st *opened) (Crawler, error) {
+			return newDesk(st, open(st)), nil
+		},
+	}
+}
+
+// eachWorker has a clock for each worker and address.
+type eachWorker struct {
+	tables
+	mu   sync.Mutex
+	turn int
+	next []map[string]time.Time
+}
+
+func (s *eachWorker) take(ctx context.Context, n int) ([]*job, time.Duration, error) {
+	until := time.Now().Add(s.Params.Lease.D())
+	var jobs []*job
+	err := s.DB.Rows(ctx, `WITH due AS (SELECT p.seq FROM pages AS p JOIN hosts AS h USING (host)
+			WHERE p.state = 'waiting' AND p.due_at <= clock_timestamp()
+				AND h.not_before <= clock_timestamp()
+			ORDER BY p.priority, p.seq LIMIT $1 FOR UPDATE OF p SKIP LOCKED),
+		taken AS (UPDATE pages AS p SET
+			due_at = clock_timestamp() + $2::bigint * interval '1 microsecond'
+			FROM due WHERE p.seq = due.seq RETURNING p.*)
+		SELECT p.ip, p.host, h.failures, h.rules,
+			coalesce((extract(epoch FROM clock_timestamp() - h.rules_at) * 1000)::bigint, 0),
+			p.url, p.seq, p.priority, p.hops, p.tries, p.fetched, p.hash, p.every_ms
+		FROM taken AS p JOIN hosts AS h USING (host)`,
+		[]any{n, s.Params.Lease.D().Microseconds()}, func(row pgx.CollectableRow) error {
+			j := &job{Until: until, Pages: make([]task, 1)}
+			t := &j.Pages[0]
+			var raw []byte
+			var age int64
+			err := row.Scan(&j.IP, &j.Host, &j.Failures, &raw, &age, &t.URL, &t.Seq, &t.Priority, &t.Hops,
+				&t.Tries, &t.Fetched, &t.Hash, &t.EveryMS)
+			if err == nil && raw != nil {
+				j.Rules = &rules{AgeMS: age}
+				err = json.Unmarshal(raw, &j.Rules.Rules)
+			}
+			j.Wait = s.wait(j.IP)
+			jobs = append(jobs, j)
+			return err
+		})
+	return jobs, idle, stores.Failed("taking pages", err)
+}
+
+// wait is for how long the next worker waits before it asks an address.
+func (s *eachWorker) wait(ip string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn = (s.turn + 1) % len(s.next)
+	mine := s.next[s.turn]
+	if mine == nil {
+		mine = map[string]time.Time{}
+		s.next[s.turn] = mine
+	}
+	at := time.Now()
+	if mine[ip].After(at) {
+		at = mine[ip]
+	}
+	mine[ip] = at.Add(s.Params.Delay.D())
+	return time.Until(at)
+}
+
+func (s *eachWorker) finish(ctx context.Context, j *job, r *result) error {
+	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := s.keepHost(ctx, tx, j, r)
+		if err == nil { // what was not asked for is due again
+			_, err = tx.Exec(ctx, `UPDATE pages SET due_at = clock_timestamp() WHERE url = ANY($1)
+				AND state = 'waiting'`, urlsOf(j))
+		}
+		for _, o := range r.Pages {
+			if err == nil {
+				err = keepPage(ctx, tx, o)
+			}
+		}
+		return err
+	})
+	return unsure("storing a page", err)
+}

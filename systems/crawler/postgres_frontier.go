@@ -1,0 +1,341 @@
+package crawler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
+)
+
+// postgresFrontier keeps the frontier in tables, which many processes share.
+//
+// The idea: an address of the web is a row, and who leases it has all its hosts to itself. A
+// fetcher takes addresses that are due with SKIP LOCKED, each with a higher fence, asks for one
+// page, and gives the address back with the time from which it may be asked again: one transaction
+// stores the page, and only under the fence. What the page leads to is made known in a transaction
+// before that; a unique key tells what is new.
+//
+// The guarantee: each page is stored once, whoever dies; hosts and addresses are asked one request
+// at a time, and left alone for as long as they want, by whichever process.
+//
+// It gives up: three transactions for a page, and an address for the length of a lease when a
+// process dies. Times are those of the database's clock, which must not be set.
+func postgresFrontier() variant {
+	return variant{Name: "postgres_frontier",
+		Idea: "an address of the web is a row with a lease and a fence; processes take those that " +
+			"are " +
+			"due with SKIP LOCKED",
+		Guarantees: "each page stored once, and each host asked by one process at a time, whoever dies",
+		GivesUp: "three transactions for a page, and an address until its lease is over when a " +
+			"process " +
+			"dies",
+		Roles: []role{crawls(func(st *opened) frontier { return tables{st} })},
+		Open: func(_ context.Context, st *opened) (Crawler, error) {
+			return newDesk(st, tables{st}), nil
+		},
+	}
+}
+
+// tables is a frontier in Postgres.
+type tables struct{ *opened }
+
+// ready is when an address has something to fetch, reckoned anew.
+const ready = `coalesce((SELECT min(greatest(p.due_at, h.not_before)) FROM pages AS p
+	JOIN hosts AS h USING (host) WHERE p.ip = a.ip AND p.state = 'waiting'), 'infinity')`
+
+// take leases addresses in one statement, and reads what to fetch in a second one.
+func (s tables) take(ctx context.Context, n int) ([]*job, time.Duration, error) {
+	until := time.Now().Add(s.Params.Lease.D()) // earlier than the database's
+	list, err := stores.Collect[struct {
+		IP    string
+		Fence int64
+	}](ctx, s.DB, `WITH free AS (SELECT ip FROM addresses
+			WHERE due_at <= clock_timestamp() AND free_at <= clock_timestamp()
+			ORDER BY priority, due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+		UPDATE addresses AS a SET fence = fence + 1,
+			free_at = clock_timestamp() + $2::bigint * interval '1 microsecond'
+				+ greatest($3::bigint, (SELECT max((rules->>'delay')::bigint / 1000 + 1) FROM hosts AS h
+					WHERE h.ip = a.ip)) * interval '1 microsecond'
+		FROM free WHERE a.ip = free.ip RETURNING a.ip, a.fence`,
+		n, s.Params.Lease.D().Microseconds(), s.Params.Delay.D().Microseconds())
+	if err != nil {
+		return nil, 0, stores.Failed("taking addresses", err)
+	}
+	jobs := make([]*job, len(list))
+	ips := make([]string, len(list))
+	for i, one := range list {
+		jobs[i], ips[i] = &job{IP: one.IP, Fence: one.Fence, Until: until}, one.IP
+	}
+	if len(jobs) == 0 {
+		return nil, idle, nil
+	}
+	return jobs, 0, s.fill(ctx, jobs, ips)
+}
+
+// candidates is how many pages a job has at most, of which one is fetched.
+const candidates = 8
+
+// fill reads what to ask for. An address with nothing to fetch is left with none.
+func (s tables) fill(ctx context.Context, jobs []*job, ips []string) error {
+	byIP := map[string]*job{}
+	for _, j := range jobs {
+		byIP[j.IP] = j
+	}
+	err := s.DB.Rows(ctx, `SELECT p.ip, p.host, h.failures, h.rules,
+			coalesce((extract(epoch FROM clock_timestamp() - h.rules_at) * 1000)::bigint, 0),
+			p.url, p.seq, p.priority, p.hops, p.tries, p.fetched, p.hash, p.every_ms
+		FROM unnest($1::text[]) AS a (ip) CROSS JOIN LATERAL (SELECT p.* FROM pages AS p
+			JOIN hosts AS h USING (host) WHERE p.ip = a.ip AND p.state = 'waiting'
+				AND p.due_at <= clock_timestamp() AND h.not_before <= clock_timestamp()
+			ORDER BY p.priority, p.seq LIMIT $2) AS p JOIN hosts AS h USING (host)
+		ORDER BY p.ip, p.priority, p.seq`, []any{ips, candidates}, func(row pgx.CollectableRow) error {
+		var t task
+		var ip, host string
+		var failures int
+		var raw []byte
+		var age int64
+		err := row.Scan(&ip, &host, &failures, &raw, &age, &t.URL, &t.Seq, &t.Priority, &t.Hops,
+			&t.Tries, &t.Fetched, &t.Hash, &t.EveryMS)
+		j := byIP[ip]
+		if err != nil || j.Host != "" && j.Host != host {
+			return err
+		}
+		if j.Host, j.Failures = host, failures; raw != nil && j.Rules == nil {
+			j.Rules = &rules{AgeMS: age}
+			err = json.Unmarshal(raw, &j.Rules.Rules)
+		}
+		j.Pages = append(j.Pages, t)
+		return err
+	})
+	return stores.Failed("reading what to fetch", err)
+}
+
+// add makes pages known in one transaction. It locks their hosts, in order, so that a host has
+// never more pages than it may.
+func (s tables) add(ctx context.Context, list []found) error {
+	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return s.addIn(ctx, tx, list)
+	})
+	return stores.Failed("adding pages", err)
+}
+
+func (s tables) addIn(ctx context.Context, tx pgx.Tx, list []found) error {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b found) int { return strings.Compare(a.URL, b.URL) })
+	var urls, hosts, ips []string
+	for _, f := range list {
+		urls, hosts, ips = append(urls, f.URL), append(hosts, f.Host), append(ips, f.IP)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO hosts (host, ip) SELECT DISTINCT host, ip
+		FROM unnest($1::text[], $2::text[]) AS f (host, ip) ORDER BY host
+		ON CONFLICT (host) DO NOTHING`, hosts, ips)
+	if err != nil {
+		return err
+	}
+	counted, err := stores.CollectOn[struct {
+		Host  string
+		Pages int
+	}](ctx, tx, `SELECT host, pages FROM hosts WHERE host = ANY($1) ORDER BY host FOR UPDATE`, hosts)
+	if err != nil {
+		return err
+	}
+	seen, err := seenOf(ctx, tx, urls)
+	if err != nil {
+		return err
+	}
+	room := map[string]int{}
+	for _, host := range counted {
+		room[host.Host] = s.Params.PerHost - host.Pages
+	}
+	fresh := slices.DeleteFunc(list, func(f found) bool {
+		if seen[f.URL] || room[f.Host] <= 0 && !f.Seed {
+			return true
+		}
+		seen[f.URL] = true
+		room[f.Host]--
+		return false
+	})
+	return insertPages(ctx, tx, fresh)
+}
+
+// seenOf says which pages are known.
+func seenOf(ctx context.Context, tx pgx.Tx, urls []string) (map[string]bool, error) {
+	list, err := stores.CollectOn[struct{ URL string }](ctx, tx,
+		`SELECT url FROM pages WHERE url = ANY($1)`, urls)
+	seen := map[string]bool{}
+	for _, page := range list {
+		seen[page.URL] = true
+	}
+	return seen, err
+}
+
+// insertPages adds pages that are new, counts them, and wakes their addresses.
+func insertPages(ctx context.Context, tx pgx.Tx, list []found) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var urls, hosts, ips []string
+	var priorities, hops []int
+	for _, f := range list {
+		urls, hosts, ips = append(urls, f.URL), append(hosts, f.Host), append(ips, f.IP)
+		priorities, hops = append(priorities, f.Priority), append(hops, f.Hops)
+	}
+	for _, do := range []struct {
+		sql  string
+		args []any
+	}{
+		{`INSERT INTO pages (url, host, ip, priority, hops) SELECT *
+			FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[])`,
+			[]any{urls, hosts, ips, priorities, hops}},
+		{`UPDATE hosts AS h SET pages = h.pages + f.n FROM (SELECT host, count(*) AS n
+			FROM unnest($1::text[]) AS f (host) GROUP BY host) AS f WHERE h.host = f.host`, []any{hosts}},
+		{`INSERT INTO addresses AS a (ip, due_at, priority) SELECT ip, clock_timestamp(), min(priority)
+			FROM unnest($1::text[], $2::int[]) AS f (ip, priority) GROUP BY ip ORDER BY ip
+			ON CONFLICT (ip) DO UPDATE SET due_at = least(a.due_at, excluded.due_at),
+				priority = CASE WHEN a.due_at = 'infinity' THEN excluded.priority
+					ELSE least(a.priority, excluded.priority) END`, []any{ips, priorities}},
+	} {
+		if _, err := tx.Exec(ctx, do.sql, do.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish is one transaction, which does nothing if another process has leased the address since.
+func (s tables) finish(ctx context.Context, j *job, r *result) error {
+	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return s.finishIn(ctx, tx, j, r)
+	})
+	if errors.Is(err, errLost) {
+		return err
+	}
+	return unsure("storing a page", err)
+}
+
+func (s tables) finishIn(ctx context.Context, tx pgx.Tx, j *job, r *result) error {
+	if err := s.keepHost(ctx, tx, j, r); err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, `UPDATE addresses SET fence = fence + 1 WHERE ip = $1 AND fence = $2`,
+		j.IP, j.Fence)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = errLost
+	}
+	for _, o := range r.Pages {
+		if err == nil {
+			err = keepPage(ctx, tx, o)
+		}
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE addresses AS a SET due_at = `+ready+`,
+			free_at = clock_timestamp() + $2::bigint * interval '1 microsecond' WHERE a.ip = $1`,
+			j.IP, r.Rest.Microseconds())
+	}
+	return err
+}
+
+// keepHost notes how a host is. Its row is locked before the address, as when pages are added.
+func (s tables) keepHost(ctx context.Context, tx pgx.Tx, j *job, r *result) error {
+	var raw []byte
+	if r.Rules != nil {
+		var err error
+		if raw, err = json.Marshal(r.Rules); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, `UPDATE hosts SET failures = $2,
+			not_before = clock_timestamp() + $3::bigint * interval '1 microsecond',
+			rules = coalesce($4::jsonb, rules),
+			rules_at = CASE WHEN $4::jsonb IS NULL THEN rules_at ELSE clock_timestamp() END
+		WHERE host = $1`, j.Host, r.Failures, r.Quarantine.Microseconds(), raw)
+	return err
+}
+
+// keepPage stores what became of a page, and its body before that.
+func keepPage(ctx context.Context, tx pgx.Tx, o outcome) error {
+	if o.Body != nil {
+		_, err := tx.Exec(ctx, `INSERT INTO bodies (hash, body) VALUES ($1, $2)
+			ON CONFLICT (hash) DO NOTHING`, o.Hash, o.Body)
+		if err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, `UPDATE pages SET state = $2, status = $3, hash = $4, every_ms = $5,
+			due_at = clock_timestamp() + $6::bigint * interval '1 microsecond',
+			fetched = fetched + $7::int, failed = failed + $8::int,
+			tries = CASE WHEN $8::int = 1 THEN tries + 1 WHEN $7::int = 1 THEN 0 ELSE tries END
+		WHERE url = $1 AND seq = $9`, o.URL, o.State, o.Status, o.Hash, o.EveryMS, o.Again.Microseconds(),
+		count(o.Kept), count(o.Asked && !o.Kept), o.Seq)
+	return err
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// seed notes a seed and makes its page known, in one transaction.
+func (s tables) seed(ctx context.Context, op uint64, f found) error {
+	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.addIn(ctx, tx, []found{f}); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO seeds VALUES ($1, $2) ON CONFLICT (op_id) DO NOTHING`, op,
+			f.URL)
+		return err
+	})
+	return stores.Failed("keeping a seed", err)
+}
+
+// look reads a page.
+func (s tables) look(ctx context.Context, url string) (p Page, err error) {
+	p.URL = url
+	err = s.DB.Row(ctx, `SELECT state, fetched, status, hash FROM pages WHERE url = $1`, []any{url},
+		&p.State, &p.Fetched, &p.Status, &p.Hash)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p, nil
+	}
+	return p, stores.Failed("looking for a page", err)
+}
+
+// pendingPages counts pages that wait.
+func pendingPages(ctx context.Context, st *opened) (left int64, what string, err error) {
+	err = st.DB.Row(ctx, `SELECT count(*) FROM pages WHERE state = 'waiting'`, nil, &left)
+	return left, fmt.Sprintf("%d pages wait to be fetched", left), err
+}
+
+// auditTables reads everything in one snapshot.
+func auditTables(ctx context.Context, st *opened) (any, error) {
+	var a Audit
+	err := st.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if a.Seeds, err = stores.CollectOn[SeedRow](ctx, tx,
+			`SELECT op_id, url FROM seeds ORDER BY op_id`); err != nil {
+			return err
+		}
+		if a.Pages, err = stores.CollectOn[PageRow](ctx, tx,
+			`SELECT url, state, hash, fetched, failed FROM pages ORDER BY url`); err != nil {
+			return err
+		}
+		if a.Hosts, err = stores.CollectOn[HostRow](ctx, tx,
+			`SELECT host, pages FROM hosts ORDER BY host`); err != nil {
+			return err
+		}
+		a.Bodies, err = stores.CollectOn[BodyRow](ctx, tx,
+			`SELECT hash, encode(sha256(body), 'hex'), length(body) FROM bodies ORDER BY hash`)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the tables: %w", err)
+	}
+	return withLog(a, st.Config.Folder)
+}

@@ -1,0 +1,289 @@
+package crawler_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/suttest"
+	"stampede/systems/crawler"
+	"stampede/systems/crawler/web"
+)
+
+// proof is what the judges of crawler are proved by.
+func proof() suttest.Proof[*evidence] {
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
+		Unnoticed: map[string][]string{
+			"no operation has a client": {"change client of look", "change client of seed"},
+			"a read may be refused":     {"deny look"},
+			"a request may fail before it is at the web": {"exchange failed of pages",
+				"raise failed of pages"},
+			"a little of a time, or who asked, means nothing": {"exchange agent of log",
+				"raise at_ns of log", "lower at_ns of log", "raise seen_ns of log", "lower seen_ns of log"},
+			"of a status matters whether it is an answer": {"raise status of log",
+				"lower status of log"},
+		},
+		Absent: map[string][]string{
+			"none is refused":    {"invent look", "invent seed"},
+			"there is one agent": {"exchange agent of log"},
+		},
+	},
+		crawler.System(), crowd, anyCrowd, crawlOf)
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
+	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+		{Name: "a host is asked too soon", Breaks: crawler.Polite,
+			Do: func(e *evidence, pick func(int) int) bool {
+				return pair(e, pick, func(a, b *web.Exchange) bool {
+					b.AtNS = a.SeenNS + e.P.Delay.D().Nanoseconds()*9/10
+					return true
+				})
+			}},
+		{Name: "a host is asked for two pages at once", Breaks: crawler.Polite,
+			Do: func(e *evidence, pick func(int) int) bool {
+				return pair(e, pick, func(a, b *web.Exchange) bool {
+					b.AtNS = (a.AtNS + a.SeenNS) / 2
+					return a.SeenNS > a.AtNS
+				})
+			}},
+		{Name: "a page is asked for once more", Breaks: crawler.FetchedOnce,
+			Do: func(e *evidence, pick func(int) int) bool {
+				one := suttest.PickFrom(e.Audit.Log, pick, func(x *web.Exchange) bool {
+					return x.Status == 200 && x.Hash != "" && !strings.HasSuffix(x.Key, "/robots.txt")
+				})
+				if one == nil {
+					return false
+				}
+				more := *one
+				more.AtNS, more.SeenNS = more.AtNS+1e10, more.SeenNS+1e10
+				// No failure that only the crawler noticed may explain it.
+				for i := range e.Audit.Pages {
+					e.Audit.Pages[i].Failed = 0
+				}
+				e.Audit.Log = append(e.Audit.Log, more)
+				return true
+			}},
+		{Name: "what is forbidden is asked for", Breaks: crawler.RobotsHeeded,
+			Do: func(e *evidence, pick func(int) int) bool {
+				row := suttest.PickFrom(e.Audit.Pages, pick, func(r *crawler.PageRow) bool {
+					return r.State == "disallowed" && strings.Contains(r.URL, "/private/")
+				})
+				if row == nil {
+					return false
+				}
+				e.Audit.Log = append(e.Audit.Log, web.Exchange{Key: strings.TrimPrefix(row.URL, "http://"),
+					AtNS: 1e11, SeenNS: 1e11, Live: true, Status: 200})
+				return true
+			}},
+		{Name: "a path without end is followed", Breaks: crawler.WithinLimits,
+			Do: func(e *evidence, pick func(int) int) bool {
+				e.Audit.Log = append(e.Audit.Log, web.Exchange{Key: "h1.test/loop/loop/loop/loop/loop/",
+					AtNS: 1e11, SeenNS: 1e11, Live: true, Status: 200})
+				return true
+			}},
+		{Name: "a chain of redirects is followed too far", Breaks: crawler.WithinLimits,
+			Do: func(e *evidence, pick func(int) int) bool {
+				e.Audit.Log = append(e.Audit.Log, web.Exchange{Key: "h1.test/chain/1/7", AtNS: 1e11,
+					SeenNS: 1e11, Live: true, Status: 302})
+				return true
+			}},
+		{Name: "a page is forgotten", Breaks: crawler.AllFetched,
+			Do: func(e *evidence, pick func(int) int) bool {
+				row := suttest.PickFrom(e.Audit.Pages, pick, func(r *crawler.PageRow) bool {
+					return r.State == "done"
+				})
+				if row == nil {
+					return false
+				}
+				row.State = "taken"
+				return true
+			}},
+	})
+}
+
+// pair picks two requests to one host, of which the second came after the first was answered.
+func pair(e *evidence, pick func(int) int, change func(a, b *web.Exchange) bool) bool {
+	last := map[string]int{}
+	var pairs [][2]int
+	for i := range e.Audit.Log {
+		x := &e.Audit.Log[i]
+		host, _ := web.Split(x.Key)
+		if before, has := last[host]; has && x.Live && e.Audit.Log[before].Live {
+			pairs = append(pairs, [2]int{before, i})
+		}
+		last[host] = i
+	}
+	if len(pairs) == 0 {
+		return false
+	}
+	one := pairs[pick(len(pairs))]
+	return change(&e.Audit.Log[one[0]], &e.Audit.Log[one[1]])
+
+}
+
+type clause suttest.Case[*evidence]
+
+// TestClauses: each clause accepts what is right and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	good := func() *evidence { return crawlOf(t, 1, crowd(), suttest.Trouble{}, false) }
+	asIs := func(*evidence) {}
+	row := func(state string, change func(e *evidence, r *crawler.PageRow)) func(*evidence) {
+		return func(e *evidence) {
+			i := slices.IndexFunc(e.Audit.Pages, func(r crawler.PageRow) bool {
+				return r.State == state && (state != "done" || r.Fetched == 1)
+			})
+			change(e, &e.Audit.Pages[i])
+		}
+	}
+	request := func(x web.Exchange) func(*evidence) {
+		return func(e *evidence) {
+			x.AtNS, x.SeenNS, x.Live, x.Rules = 1e11, 1e11, true, 1
+			e.Audit.Log = append(e.Audit.Log, x)
+		}
+	}
+	noLog := func(e *evidence) { e.Audit.Log = nil }
+	none := func(state string) func(*evidence) {
+		return func(e *evidence) {
+			e.Audit.Pages = slices.DeleteFunc(e.Audit.Pages, func(r crawler.PageRow) bool {
+				return r.State == state
+			})
+		}
+	}
+	looksSay := func(text string) func(*evidence) {
+		return func(e *evidence) {
+			for i := range e.Records {
+				if e.Records[i].Op.Kind == crawler.KindLook {
+					e.Records[i].Reply.Body = []byte(text)
+				}
+			}
+		}
+	}
+	suttest.Clauses(t, proof(), good, []clause{
+		{crawler.SeedsKept, "as it is", check.Held, asIs, ""},
+		{crawler.SeedsKept, "one is lost", check.Broken, func(e *evidence) {
+			e.Audit.Seeds = e.Audit.Seeds[1:]
+		}, "was acknowledged"},
+		{crawler.SeedsKept, "one is kept twice", check.Broken, func(e *evidence) {
+			e.Audit.Seeds = append(e.Audit.Seeds, e.Audit.Seeds[0])
+		}, "operation"},
+		{crawler.SeedsKept, "nobody asked", check.Broken, func(e *evidence) {
+			e.Audit.Seeds = append(e.Audit.Seeds, crawler.SeedRow{ID: 9, URL: "http://h0.test/"})
+		}, "9"},
+		{crawler.SeedsKept, "nobody has heard of it", check.Broken, func(e *evidence) {
+			for i := range e.Records {
+				if r := &e.Records[i]; r.Op.Kind == crawler.KindLook {
+					r.Reply.Body = []byte(`{"url":"` + r.Op.Key + `","state":""}`)
+				}
+			}
+		}, "nobody had heard of"},
+		{crawler.SeedsKept, "an answer that is none", check.Broken, looksSay("["), "cannot be read"},
+		{crawler.SeedsKept, "nobody looked", check.Undecided, func(e *evidence) {
+			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
+				return r.Op.Kind == crawler.KindLook
+			})
+		}, "nobody saw"},
+
+		{crawler.AllFetched, "as it is", check.Held, asIs, ""},
+		{crawler.AllFetched, "one is not known", check.Broken, none("disallowed"), "nobody has " +
+			"heard of"},
+		{crawler.AllFetched, "one is not fetched", check.Broken,
+			row("done", func(_ *evidence, r *crawler.PageRow) { r.State = "waiting" }),
+			"it should be done"},
+		{crawler.AllFetched, "one is given up too soon", check.Broken,
+			row("done", func(_ *evidence, r *crawler.PageRow) { r.State = "failed" }),
+			"not tried as often"},
+		{crawler.AllFetched, "one is said to be forbidden", check.Broken,
+			row("moved", func(_ *evidence, r *crawler.PageRow) { r.State = "disallowed" }),
+			"robots.txt allows it"},
+		{crawler.AllFetched, "one that is forbidden is fetched", check.Broken,
+			row("disallowed", func(_ *evidence, r *crawler.PageRow) { r.State = "done" }),
+			"robots.txt forbids it"},
+		{crawler.AllFetched, "one to which nothing leads", check.Broken, func(e *evidence) {
+			e.Audit.Pages = append(e.Audit.Pages, crawler.PageRow{URL: "http://h0.test/unfollowed/1",
+				State: "done"})
+		}, "nothing leads to it"},
+		{crawler.AllFetched, "one that is not known is asked for", check.Broken,
+			request(web.Exchange{Key: "h0.test/unfollowed/1", Status: 200}), "is not known"},
+		{crawler.AllFetched, "no log", check.Undecided, noLog, "no log"},
+
+		{crawler.FetchedOnce, "as it is", check.Held, asIs, ""},
+		{crawler.FetchedOnce, "kept twice", check.Broken,
+			row("done", func(_ *evidence, r *crawler.PageRow) { r.Fetched = 3 }), "was kept 3 times"},
+		{crawler.FetchedOnce, "known twice", check.Broken,
+			row("done", func(e *evidence, r *crawler.PageRow) {
+				e.Audit.Pages = append(e.Audit.Pages, *r)
+			}), "is a page twice"},
+		{crawler.FetchedOnce, "a fault explains a lost answer", check.Held,
+			row("moved", func(e *evidence, r *crawler.PageRow) {
+				request(web.Exchange{Key: strings.TrimPrefix(r.URL, "http://"), Status: 302})(e)
+				e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "dies", Start: ms,
+					End: 2 * ms, Recovered: 3 * ms, Fault: "kill fetcher", Evidence: []string{"it was off"}}}
+			}), ""},
+		{crawler.FetchedOnce, "nothing explains a lost answer", check.Broken,
+			row("moved", func(e *evidence, r *crawler.PageRow) {
+				r.Failed = 0
+				request(web.Exchange{Key: strings.TrimPrefix(r.URL, "http://"), Status: 302})(e)
+			}), "were not kept"},
+		{crawler.FetchedOnce, "no log", check.Undecided, noLog, "no log"},
+
+		{crawler.Polite, "as it is", check.Held, asIs, ""},
+		{crawler.Polite, "two hosts of an address at once", check.Broken, func(e *evidence) {
+			request(web.Exchange{Key: "h0.test/", IP: "10.0.0.0", Status: 200})(e)
+			request(web.Exchange{Key: "h1.test/", IP: "10.0.0.0", Status: 200})(e)
+		}, "address 10.0.0.0"},
+		{crawler.Polite, "who has gone says nothing", check.Held, func(e *evidence) {
+			request(web.Exchange{Key: "h0.test/", IP: "10.0.0.0", Status: 200})(e)
+			request(web.Exchange{Key: "h1.test/", IP: "10.0.0.0", Stale: true})(e)
+		}, ""},
+		{crawler.Polite, "no log", check.Undecided, noLog, "no log"},
+
+		{crawler.RobotsHeeded, "as it is", check.Held, asIs, ""},
+		{crawler.RobotsHeeded, "nobody asked for robots.txt", check.Broken, func(e *evidence) {
+			e.Audit.Log = slices.DeleteFunc(e.Audit.Log, func(x web.Exchange) bool {
+				return strings.HasSuffix(x.Key, "/robots.txt")
+			})
+		}, "before a robots.txt"},
+		{crawler.RobotsHeeded, "an old one", check.Broken,
+			row("done", func(e *evidence, r *crawler.PageRow) {
+				request(web.Exchange{Key: strings.TrimPrefix(r.URL, "http://"), Status: 200})(e)
+			}), "nothing that is as new"},
+		{crawler.RobotsHeeded, "nothing is forbidden", check.Undecided, none("disallowed"),
+			"no page was disallowed"},
+
+		{crawler.WithinLimits, "as it is", check.Held, asIs, ""},
+		{crawler.WithinLimits, "a path", check.Broken,
+			request(web.Exchange{Key: "h0.test/loop/loop/loop/loop/", Status: 200}), "beyond the limits"},
+		{crawler.WithinLimits, "a redirect", check.Broken,
+			request(web.Exchange{Key: "h0.test/chain/1/6", Status: 302}), "within 5 redirects"},
+		{crawler.WithinLimits, "a body", check.Broken, func(e *evidence) {
+			e.Audit.Bodies[0].Bytes = 1e6
+		}, "1000000 bytes"},
+		{crawler.WithinLimits, "no log", check.Undecided, noLog, "no log"},
+
+		{crawler.StoredAsServed, "as it is", check.Held, asIs, ""},
+		{crawler.StoredAsServed, "another body", check.Broken, func(e *evidence) {
+			e.Audit.Bodies[0].Is = "0a"
+		}, "and is 0a"},
+		{crawler.StoredAsServed, "a page that was never sent so", check.Broken,
+			row("done", func(_ *evidence, r *crawler.PageRow) { r.Hash = "0a" }), "never sent it"},
+		{crawler.StoredAsServed, "a body is missing", check.Broken, func(e *evidence) {
+			e.Audit.Bodies = e.Audit.Bodies[1:]
+		}, "is not stored"},
+		{crawler.StoredAsServed, "no log", check.Undecided, noLog, "no log"},
+
+		{crawler.AllCounted, "as it is", check.Held, asIs, ""},
+		{crawler.AllCounted, "one too many", check.Broken, func(e *evidence) {
+			e.Audit.Hosts[0].Pages++
+		}, "host"},
+		{crawler.AllCounted, "one waits", check.Broken,
+			row("done", func(_ *evidence, r *crawler.PageRow) { r.State = "waiting" }), "waiting"},
+		{crawler.AllCounted, "no pages", check.Undecided,
+			func(e *evidence) { e.Audit.Pages = nil }, ""},
+	})
+}

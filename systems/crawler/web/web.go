@@ -1,0 +1,604 @@
+// Package web is a synthetic web: hosts, pages, links, redirects, robots.txt and sitemaps, all a
+// pure function of a seed, and a proxy that serves it on the loopback and keeps a log of its own.
+//
+// A page has a key: its host, path and query in their one normal form, such as "h3.test/p/4". What
+// a link says is a key in one of the many spellings that RFC 3986 calls the same.
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Shape says what a web is like. Its shares are of hosts or of pages, from 0 to 1.
+type Shape struct {
+	Seed           uint64
+	Hosts          int
+	Island         int // so many neighbouring hosts link to each other
+	HostsPerIP     int // so many neighbouring hosts share an address
+	Pages          int // the most pages of a host, beside those that are hostile
+	HostileRobots  float64
+	Slow, Dead     float64 // of hosts
+	Flaky, Traps   float64
+	HostilePages   float64 // of pages
+	News           float64 // of pages, whose text changes every NewsEvery
+	NewsEvery      time.Duration
+	RobotsChange   time.Duration // some robots.txt are others from then on; 0 is never
+	SlowTime       time.Duration // what a slow host takes
+	PageTime       time.Duration // what another host takes
+	HugeBytes      int
+	FlakyTimes     int // so often a flaky host fails for each page
+	CrawlDelay     time.Duration
+	SitemapsHidden int // pages of a host that only its sitemap tells of
+}
+
+// Link is a link of a page: where it leads, and how that is written.
+type Link struct {
+	Key, Text string
+	NoFollow  bool
+}
+
+// Page is what there is at a key.
+type Page struct {
+	Status   int
+	Type     string // as it is declared
+	Links    []Link // those that a crawler can find
+	Redirect *Link
+	// Fails is how often requests fail before one is answered; Never is always.
+	Fails int
+	// Torn pages declare more than they send, for ever.
+	Torn bool
+	// Huge pages are larger than any limit; Bomb is huge once it is decompressed.
+	Huge, Bomb bool
+	News       bool
+	// Twin is the number of the text that several pages have, 0 for one of its own.
+	Twin int
+	// HTML says whether links are looked for: the declared type says so.
+	HTML, Sitemap bool
+	base          string
+	words         string
+}
+
+// Never is more often than anybody asks.
+const Never = math.MaxInt32
+
+// Suffix ends the name of every host.
+const Suffix = ".test"
+
+// Host is the name of a host by its number from 0.
+func (s Shape) Host(n int) string { return "h" + strconv.Itoa(n) + Suffix }
+
+// Number is the number of a host, false if there is none of that name.
+func (s Shape) Number(host string) (int, bool) {
+	digits, is := strings.CutPrefix(strings.TrimSuffix(host, Suffix), "h")
+	n, err := strconv.Atoi(digits)
+	return n, is && err == nil && n >= 0 && n < s.Hosts && s.Host(n) == host
+}
+
+// IP is the address of a host.
+func (s Shape) IP(n int) string {
+	n /= s.HostsPerIP
+	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
+}
+
+// chance is a number in [0, 1) that depends on the seed and the arguments alone.
+func (s Shape) chance(what string, at ...int) float64 {
+	return float64(s.hash(what, at...)>>11) / (1 << 53)
+}
+
+func (s Shape) hash(what string, at ...int) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(what)) // it never fails
+	x := h.Sum64() ^ s.Seed
+	for _, n := range at {
+		x = mix(x + uint64(n) + 1)
+	}
+	return mix(x)
+}
+
+// mix is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func (s Shape) below(n int, what string, at ...int) int {
+	return int(s.hash(what, at...) % uint64(n))
+}
+
+// HostKind is what a host is like.
+type HostKind int
+
+// The kinds of hosts. Dead ones answer nothing, and Shut ones close the connection.
+const (
+	Plain HostKind = iota
+	Slow
+	Dead
+	Shut
+	Flaky
+	Calendar
+	Loop
+	Sessions
+)
+
+// Kind is the kind of a host.
+func (s Shape) Kind(host int) HostKind {
+	u := s.chance("kind of host", host)
+	for _, k := range []struct {
+		share float64
+		kinds []HostKind
+	}{
+		{s.Slow, []HostKind{Slow}}, {s.Dead, []HostKind{Dead, Shut}}, {s.Flaky, []HostKind{Flaky}},
+		{s.Traps, []HostKind{Calendar, Loop, Sessions}},
+	} {
+		if u < k.share {
+			return k.kinds[s.below(len(k.kinds), "trap", host)]
+		}
+		u -= k.share
+	}
+	return Plain
+}
+
+// pages is how many ordinary pages a host has, 1 at least: few have many.
+func (s Shape) pages(host int) int {
+	u := s.chance("pages", host)
+	return 1 + int(u*u*float64(s.Pages))
+}
+
+// Path is the path of ordinary page j of a host. Page 0 is its front page.
+func (s Shape) Path(host, j int) string {
+	if j == 0 {
+		return "/"
+	}
+	forms := []string{"/p/%d", "/docs/%d.html", "/~u/%d", "/q?id=%d", "/private/%d", "/caf%%C3%%A9/%d",
+		"/a%%2Fb/%d"}
+	return fmt.Sprintf(forms[s.below(len(forms), "form", host, j)], j)
+}
+
+// Key is the key of ordinary page j of a host.
+func (s Shape) Key(host, j int) string { return s.Host(host) + s.Path(host, j) }
+
+// Chosen is a page that somebody may be interested in, drawn by a number: an ordinary page of a
+// host in an island.
+func (s Shape) Chosen(island int, draw uint64) string {
+	first := island * s.Island % s.Hosts
+	host := first + int(draw%uint64(min(s.Island, s.Hosts-first)))
+	if draw>>20%3 == 0 {
+		return s.Key(host, 0)
+	}
+	return s.Key(host, int(draw>>32%uint64(s.pages(host))))
+}
+
+// Islands is how many islands there are.
+func (s Shape) Islands() int { return (s.Hosts + s.Island - 1) / s.Island }
+
+// neighbour is a host of the same island.
+func (s Shape) neighbour(host int, what string, at ...int) int {
+	first := host / s.Island * s.Island
+	return first + s.below(min(s.Island, s.Hosts-first), what, append(at, host)...)
+}
+
+// Split takes a key apart.
+func Split(key string) (host, path string) {
+	i := strings.IndexByte(key, '/')
+	if i < 0 {
+		return key, "/"
+	}
+	return key[:i], key[i:]
+}
+
+// Find is the page of a key, false if there is none. The version of robots.txt does not matter.
+func (s Shape) Find(key string) (p Page, is bool) {
+	name, path := Split(key)
+	host, is := s.Number(name)
+	if !is {
+		return Page{}, false
+	}
+	kind := s.Kind(host)
+	p = Page{Status: 200, Type: "text/html; charset=utf-8", HTML: true, words: path}
+	if p, is = s.special(host, path, p); !is {
+		p, is = s.ordinary(host, path, p)
+	}
+	switch kind {
+	case Dead, Shut:
+		p.Fails = Never
+	case Flaky:
+		p.Fails = s.FlakyTimes
+	}
+	return p, is
+}
+
+// ordinary is one of a host's numbered pages.
+func (s Shape) ordinary(host int, path string, p Page) (Page, bool) {
+	tail := path[strings.LastIndexAny(path, "/=")+1:]
+	j, err := strconv.Atoi(strings.TrimSuffix(tail, ".html"))
+	if path == "/" {
+		j, err = 0, nil
+	}
+	if err != nil || j < 0 || j >= s.pages(host) || s.Path(host, j) != path {
+		return p, false
+	}
+	add := func(host, j int) { p.Links = append(p.Links, Link{Key: s.Key(host, j)}) }
+	for _, child := range []int{2*j + 1, 2*j + 2} { // all are reached from the first
+		if child < s.pages(host) {
+			add(host, child)
+		}
+	}
+	add(host, s.below(s.pages(host), "own", host, j))
+	for n := range 1 + s.below(2, "out", host, j) {
+		other := s.neighbour(host, "neighbour", j, n)
+		add(other, s.below(s.pages(other), "page", host, j, n)*s.below(2, "front", host, j, n))
+	}
+	if j == 0 {
+		p.Links = append(p.Links, s.entrances(host)...)
+	}
+	p.News = s.chance("news", host, j) < s.News
+	if j > 0 && s.chance("hostile", host, j) < s.HostilePages {
+		s.hostile(host, j, &p)
+	}
+	if p.HTML && p.Twin == 0 {
+		s.spell(host, j, &p)
+	}
+	return p, true
+}
+
+// hostile makes a page one that crawlers get wrong. The front page links to what it led to.
+func (s Shape) hostile(host, j int, p *Page) {
+	p.News = false
+	switch s.below(8, "how", host, j) {
+	case 0:
+		p.Huge, p.Links = true, nil
+	case 1:
+		p.Bomb, p.Links = true, nil
+	case 2:
+		p.Torn, p.Fails, p.Links = true, Never, nil
+	case 3: // HTML that says it is an image
+		p.Type, p.HTML, p.Links = "image/png", false, nil
+	case 4: // an image that says it is HTML
+		p.Links, p.words = nil, "\x89PNG\r\n\x1a\n\x00<a hre"
+	case 5, 6:
+		p.Twin, p.Links = 1+s.below(3, "twin", host, j), nil
+	case 7:
+		p.Status, p.Links = 404, nil
+	}
+}
+
+// redirects is how many there are from "/chain/0/0" or "/chain/1/0" on.
+func redirects(chain int) int { return []int{4, 8}[chain] }
+
+// entrances are links of a front page to what is hostile on a host, and what hostile pages hide.
+func (s Shape) entrances(host int) (list []Link) {
+	add := func(path string, no bool) {
+		list = append(list, Link{Key: s.Host(host) + path, NoFollow: no})
+	}
+	switch s.Kind(host) {
+	case Calendar:
+		add("/calendar/0", false)
+	case Loop:
+		add("/loop/", false)
+	}
+	if s.chance("redirects", host) < s.HostilePages*3 {
+		add("/chain/0/0", false)
+		add("/chain/1/0", false)
+		add("/turn/a", false)
+		add("/out", false)
+	}
+	if s.chance("nofollow", host) < 0.5 {
+		add("/unfollowed/1", true)
+	}
+	for j := range s.pages(host) { // the children of pages without links
+		if j > 0 && s.chance("hostile", host, j) < s.HostilePages {
+			for _, child := range []int{2*j + 1, 2*j + 2} {
+				if child < s.pages(host) {
+					add(s.Path(host, child), false)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// special are pages that have no number.
+func (s Shape) special(host int, path string, p Page) (Page, bool) {
+	name := s.Host(host)
+	to := func(key, text string) (Page, bool) {
+		p.Status, p.HTML, p.Redirect = []int{301, 302, 307, 308}[len(path)%4], false,
+			&Link{Key: key, Text: text}
+		return p, true
+	}
+	part := strings.Split(path, "/")[1:]
+	switch {
+	case path == "/turn/a":
+		return to(name+"/turn/b", "b")
+	case path == "/turn/b":
+		return to(name+"/turn/a", "/turn/./a")
+	case path == "/out": // to where robots are not welcome
+		other := s.Host(s.neighbour(host, "out of here"))
+		return to(other+"/private/1", "http://"+strings.ToUpper(other)+":80/private/1#x")
+	case part[0] == "chain" && len(part) == 3:
+		chain, step := numberOf(part[1]), numberOf(part[2])
+		if chain < 0 || chain > 1 || step < 0 || step >= redirects(chain) {
+			return p, false
+		}
+		if step == redirects(chain)-1 {
+			return to(name+"/chained/"+part[1], "../../chained/"+part[1])
+		}
+		next := strconv.Itoa(step + 1)
+		return to(name+"/chain/"+part[1]+"/"+next, next)
+	case part[0] == "chained" && len(part) == 2 && numberOf(part[1]) >= 0 && numberOf(part[1]) < 2:
+	case part[0] == "unfollowed" && path == "/unfollowed/1":
+	case part[0] == "calendar" && len(part) == 2 && s.Kind(host) == Calendar:
+		day := numberOf(part[1])
+		if day < 0 {
+			return p, false
+		}
+		for _, next := range []int{day + 1, day + 30} {
+			text := strconv.Itoa(next)
+			p.Links = append(p.Links, Link{Key: name + "/calendar/" + text, Text: text})
+		}
+	case part[0] == "loop" && s.Kind(host) == Loop &&
+		strings.Repeat("/loop", len(part)-1)+"/" == path:
+		p.Links = []Link{{Key: name + path + "loop/", Text: "loop/"}}
+	case s.hasSitemap(host) && path == "/sitemap.xml":
+		p.Links = []Link{{Key: name + "/sitemap-1.xml", Text: "http://" + name + "/sitemap-1.xml"}}
+		p.Sitemap, p.HTML, p.Type, p.words = true, false, "application/xml", "sitemapindex"
+	case s.hasSitemap(host) && path == "/sitemap-1.xml":
+		for n := range s.SitemapsHidden {
+			key := name + "/hidden/" + strconv.Itoa(n)
+			p.Links = append(p.Links, Link{Key: key, Text: "http://" + key})
+		}
+		p.Sitemap, p.HTML, p.Type, p.words = true, false, "text/xml", "urlset"
+	case s.hasSitemap(host) && part[0] == "hidden" && len(part) == 2 && numberOf(part[1]) >= 0 &&
+		numberOf(part[1]) < s.SitemapsHidden:
+	default:
+		return p, false
+	}
+	return p, true
+}
+
+// numberOf is a number without leading zeros, -1 if a text is none.
+func numberOf(text string) int {
+	if n, err := strconv.Atoi(text); err == nil && strconv.Itoa(n) == text {
+		return n
+	}
+	return -1
+}
+
+func (s Shape) hasSitemap(host int) bool {
+	kind := s.RobotsOf(host)
+	return s.SitemapsHidden > 0 && kind != NoRobots && kind != BrokenRobots && host%3 == 0
+}
+
+// spell writes the links of a page, each in some spelling of its key.
+func (s Shape) spell(host, j int, p *Page) {
+	base := s.below(6, "base", host, j) == 0
+	if base {
+		p.base = "http://" + s.Host(host) + "/base/dir/"
+	}
+	for i := range p.Links {
+		l := &p.Links[i]
+		if l.Text != "" {
+			continue
+		}
+		name, path := Split(l.Key)
+		if own := name == s.Host(host); own && base {
+			l.Text = "../.." + path
+			continue
+		} else if own && s.below(3, "relative", host, j, i) > 0 {
+			l.Text = []string{path, "/x/.." + path, "/." + path + "#top", "//" + name + path}[s.below(4,
+				"spelling", host, j, i)]
+			continue
+		}
+		path = strings.NewReplacer("~", "%7e", "%C3", "%c3", "%A9", "%a9", "/p/", "/%70/").Replace(path)
+		l.Text = []string{"http://" + l.Key, "HTTP://" + strings.ToUpper(name) + ":80" + path,
+			"http://" + name + path + "#a"}[s.below(3, "foreign", host, j, i)]
+	}
+}
+
+// RobotsKind is what a host's robots.txt is like.
+type RobotsKind int
+
+// The kinds of robots.txt.
+const (
+	NoRobots RobotsKind = iota // 404
+	PlainRobots
+	Patterns     // with * and $, and percent-encoded otherwise than the pages
+	BrokenRobots // 503 for ever
+	FlakyRobots  // 503 for a while
+	HugeRobots   // larger than a parser must take
+	GroupedRobots
+	ChangingRobots
+	DelayedRobots // with a crawl delay
+)
+
+// RobotsOf is the kind of robots.txt that a host has.
+func (s Shape) RobotsOf(host int) RobotsKind {
+	if s.chance("robots", host) < s.HostileRobots {
+		return Patterns + RobotsKind(s.below(7, "which robots", host))
+	}
+	return RobotsKind(s.below(2, "any robots", host))
+}
+
+// Agent is the product token that rules are written for.
+const Agent = "stampede-crawler"
+
+// Robots is the robots.txt of a host in a version: its status and text.
+func (s Shape) Robots(host, version int) (status int, text string) {
+	rules := "Disallow: /private/\nAllow: /private/2\n"
+	var out strings.Builder
+	if s.hasSitemap(host) { // it belongs to no group
+		out.WriteString("Sitemap: http://" + s.Host(host) + "/sitemap.xml\n")
+	}
+	switch s.RobotsOf(host) {
+	case NoRobots:
+		return 404, "not here"
+	case BrokenRobots:
+		return 503, "not now"
+	case Patterns:
+		out.WriteString("User-agent: *\nDisallow: /*vate/\nAllow: /private/2\nDisallow: /*.html$\n" +
+			"disallow : /caf%c3%a9/ # in lower case\nDisallow:\n")
+	case GroupedRobots:
+		out.WriteString("User-agent: other\nDisallow: /\n\nUser-agent: *\nDisallow: /\n\n" +
+			"user-agent: STAMPEDE-crawler\nuser-agent: third\n" + rules)
+	case HugeRobots:
+		out.WriteString("User-agent: *\n" + rules)
+		for out.Len() < 600<<10 {
+			out.WriteString("# a comment that goes on and on, as comments of robots.txt sometimes do\n")
+		}
+	case ChangingRobots:
+		out.WriteString("User-agent: *\n" + rules)
+		if version > 0 {
+			out.WriteString("Disallow: /docs/\n")
+		}
+	case DelayedRobots:
+		fmt.Fprintf(&out, "User-agent: *\n%sCrawl-delay: %g\n", rules, s.CrawlDelay.Seconds())
+	default:
+		out.WriteString("User-agent: *\n" + rules)
+	}
+	return 200, out.String()
+}
+
+// Version is that of all robots.txt at a time since the web began.
+func (s Shape) Version(at time.Duration) int {
+	if s.RobotsChange > 0 && at >= s.RobotsChange {
+		return 1
+	}
+	return 0
+}
+
+// Allowed says whether robots.txt in a version lets a crawler ask for a key. It knows what was
+// meant: it parses nothing.
+func (s Shape) Allowed(key string, version int) bool {
+	name, path := Split(key)
+	host, is := s.Number(name)
+	if !is || path == "/robots.txt" {
+		return true
+	}
+	private := strings.HasPrefix(path, "/private/") && !strings.HasPrefix(path, "/private/2")
+	switch s.RobotsOf(host) {
+	case NoRobots:
+		return true
+	case BrokenRobots:
+		return false
+	case Patterns:
+		return !private && !strings.HasSuffix(path, ".html") && !strings.HasPrefix(path, "/caf%C3%A9/")
+	case ChangingRobots:
+		return !private && (version == 0 || !strings.HasPrefix(path, "/docs/"))
+	}
+	return !private
+}
+
+// Delay is the crawl delay that a host asks for.
+func (s Shape) Delay(host int) time.Duration {
+	if s.RobotsOf(host) == DelayedRobots {
+		return s.CrawlDelay
+	}
+	return 0
+}
+
+// Sitemaps are the keys that a host's robots.txt names.
+func (s Shape) Sitemaps(host int) []string {
+	if s.hasSitemap(host) && s.Kind(host) != Dead && s.Kind(host) != Shut {
+		return []string{s.Host(host) + "/sitemap.xml"}
+	}
+	return nil
+}
+
+// Canonical is the key of a host, path and query as a request has them. It is not how crawlers do
+// it: see package links.
+func Canonical(host, path, query string) string {
+	host = strings.TrimSuffix(strings.ToLower(host), ":80")
+	trailing := strings.HasSuffix(path, "/") || strings.HasSuffix(path, "/.") ||
+		strings.HasSuffix(path, "/..")
+	var kept []string
+	for _, part := range strings.Split(path, "/") {
+		switch part = normalPercent(part); part {
+		case ".", "":
+		case "..":
+			kept = kept[:max(0, len(kept)-1)]
+		default:
+			kept = append(kept, part)
+		}
+	}
+	out := host + "/" + strings.Join(kept, "/")
+	if trailing && len(kept) > 0 {
+		out += "/"
+	}
+	params := slices.DeleteFunc(strings.Split(query, "&"), func(p string) bool {
+		return p == "" || strings.HasPrefix(p, SessionParam+"=")
+	})
+	if len(params) > 0 {
+		out += "?" + normalPercent(strings.Join(params, "&"))
+	}
+	return out
+}
+
+// SessionParam is a parameter of a query that is another one in each answer, and means nothing.
+const SessionParam = "sid"
+
+// normalPercent decodes what need not be encoded, and writes the rest in capitals.
+func normalPercent(text string) string {
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' || i+2 >= len(text) {
+			out.WriteByte(text[i])
+			continue
+		}
+		b, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
+		switch c := byte(b); {
+		case err != nil:
+			out.WriteByte('%')
+			continue
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("-._~", c) >= 0:
+			out.WriteByte(c)
+		default:
+			fmt.Fprintf(&out, "%%%02X", c)
+		}
+		i += 2
+	}
+	return out.String()
+}
+
+// Limits are what no crawler goes beyond.
+type Limits struct {
+	Segments  int // of a path
+	Repeats   int // of one segment in a path
+	Redirects int // one after the other
+	Bytes     int // of a body, once decompressed
+	PerHost   int // pages of a host
+}
+
+// Filtered says whether a key is beyond the limits by its form alone.
+func (l Limits) Filtered(key string) bool {
+	_, path := Split(key)
+	path, _, _ = strings.Cut(path, "?")
+	count := map[string]int{}
+	n := 0
+	for _, part := range strings.Split(path, "/") {
+		if part == "" {
+			continue
+		}
+		n++
+		if count[part]++; count[part] > l.Repeats {
+			return true
+		}
+	}
+	return n > l.Segments
+}
+
+// ServeTime is how long a host takes for an answer.
+func (s Shape) ServeTime(host int) time.Duration {
+	if s.Kind(host) == Slow {
+		return cmp.Or(s.SlowTime, s.PageTime)
+	}
+	return s.PageTime
+}

@@ -69,7 +69,7 @@ longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool sl
 # What takes long has fewer cases in make test, or none, and all in make test-rest;
 # docs/testing.md lists it. SYSTEMS are those whose designs and judges make test-rest runs.
 FEWER := RAPID_CHECKS=10
-RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush|idempotency-retry-storm|checkout-launch|taskqueue-throughput|topk-moving|adclicks-burst|writeheavy-burst|positions-fleet|recents-devices|commentary-wicket|autocomplete-typing|crawler-wide
+RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush|idempotency-retry-storm|checkout-launch|taskqueue-throughput|topk-moving|adclicks-burst|writeheavy-burst|positions-fleet|recents-devices|commentary-wicket|autocomplete-typing|crawler-wide|textsearch-catalog
 STORMS := $(shell grep -l '^side_by_side: true' scenarios/*.yaml | sed 's|.*/||; s|\.yaml$$||' | paste -sd '|')
 MUTANTS := ^TestMutantsOnStores$$
 WHOLE := ^Test(Judges|Bubble|EveryOrder)$$|$(MUTANTS)
@@ -181,6 +181,7 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/topk
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/autocomplete
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/crawler
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/textsearch/index
 	STAMPEDE_PENDING=1000000 $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/taskqueue
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/writeheavy
 

@@ -22,6 +22,7 @@ import (
 	"stampede/systems/scheduler"
 	"stampede/systems/sqlbroker"
 	"stampede/systems/taskqueue"
+	"stampede/systems/textsearch"
 	"stampede/systems/topk"
 	"stampede/systems/views"
 	"stampede/systems/writeheavy"
@@ -46,6 +47,7 @@ var all = sync.OnceValue(func() []sut.System {
 		scheduler.System(),
 		sqlbroker.System(),
 		taskqueue.System(),
+		textsearch.System(),
 		topk.System(),
 		views.System(),
 		writeheavy.System(),

@@ -46,6 +46,8 @@ bin/stampede run autocomplete-news --profile smoke --seed 1 --fail-on none --out
 	--design trie_top_k,fst_segments,stale_top_k,cached_blocks
 bin/stampede run crawler-hostile --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design disk_frontier,redis_frontier,polite_per_worker
+bin/stampede run textsearch-crash --profile smoke --seed 1 --fail-on none --out "$runs" \
+	--design disk_segments,memory,merge_forgets_deletes,listed_before_flush
 
 # A fault: Redis stalls and resumes.
 bin/stampede run flash-sale-redis-stall --profile smoke --seed 1 --fail-on none --out "$runs" \

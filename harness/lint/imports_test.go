@@ -245,8 +245,17 @@ func places() []place {
 			[]string{"systems"}, "sketches belong to systems/*",
 		},
 		{
-			[]string{"github.com/blevesearch/vellum"}, []string{"systems/internal/prefix"},
-			"transducers and Levenshtein automata belong to systems/internal/prefix",
+			[]string{"github.com/blevesearch/vellum"},
+			[]string{"systems/internal/prefix", "systems/textsearch/index"},
+			"transducers and Levenshtein automata belong to systems/internal/prefix and textsearch",
+		},
+		{
+			[]string{
+				"github.com/blevesearch/bleve/v2", "github.com/blevesearch/bleve_index_api",
+				"github.com/clipperhouse/uax29/v2",
+				"github.com/kljensen/snowball",
+			},
+			[]string{"systems/textsearch"}, "search engines and what they make of words are textsearch's",
 		},
 		{
 			[]string{"github.com/parquet-go/parquet-go"},

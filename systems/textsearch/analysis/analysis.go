@@ -1,0 +1,190 @@
+// Package analysis makes terms of text, and queries of what somebody typed. It has no state: what
+// it must know of an index it asks a Vocabulary.
+//
+// A term is the stem of a word. A text goes through the same steps whether it is a document's or a
+// query's: words by UAX 29, NFKC, lower case, diacritics folded, stop words left out, stems by
+// Porter 2. A query then goes through some more; see Parse.
+package analysis
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/uax29/v2/words"
+	"github.com/kljensen/snowball/english"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Field is a part of a document.
+type Field uint8
+
+// The fields of a document, in the order in which Tokens goes through them.
+const (
+	Title Field = iota
+	Tags
+	Description
+	Body
+	Fields // how many there are
+)
+
+// Weight is how much a word counts in a field: 10, 5, 3 and 1.
+func (f Field) Weight() int { return [Fields]int{10, 5, 3, 1}[f] }
+
+// Text is a document.
+type Text struct {
+	Title       string `json:"title"`
+	Tags        string `json:"tags"` // words with spaces between them
+	Description string `json:"description"`
+	Body        string `json:"body"`
+}
+
+// Of is the text of a field.
+func (t *Text) Of(f Field) string {
+	return [Fields]string{t.Title, t.Tags, t.Description, t.Body}[f]
+}
+
+// Token is an occurrence of a term in a document.
+type Token struct {
+	Term  string
+	Field Field
+	// Position counts the words of the field from 0. Stop words count, and are no tokens: they
+	// leave gaps.
+	Position int
+}
+
+// Tokens are the tokens of a document, field by field, in the order of their positions.
+func Tokens(t *Text) []Token {
+	var list []Token
+	for f := range Fields {
+		for _, w := range split(t.Of(f)) {
+			if !stopWord(w.normal) {
+				list = append(list, Token{stem(w.normal), f, w.position})
+			}
+		}
+	}
+	return list
+}
+
+// Terms are the terms of a text in its order, which may repeat.
+func Terms(text string) []string {
+	var list []string
+	for _, w := range split(text) {
+		if !stopWord(w.normal) {
+			list = append(list, stem(w.normal))
+		}
+	}
+	return list
+}
+
+// word is a word of a text: normalised, and not yet a term.
+type word struct {
+	normal   string
+	position int
+}
+
+// MaxTerm is how many bytes of a word count at most; the rest is cut off.
+const MaxTerm = 64
+
+// split finds the words of a text.
+func split(text string) []word {
+	var list []word
+	for it := words.FromString(normal(text)); it.Next(); {
+		if w := lettersOf(it.Value()); w != "" {
+			list = append(list, word{w, len(list)})
+		}
+	}
+	return list
+}
+
+// normal is a text in NFKC and in lower case, with Latin diacritics folded.
+func normal(text string) string {
+	if isASCII(text) {
+		return strings.ToLower(text)
+	}
+	text = norm.NFD.String(strings.ToLower(norm.NFKC.String(text)))
+	return norm.NFC.String(strings.Map(func(r rune) rune {
+		if r >= 0x300 && r <= 0x36f { // combining diacritical marks
+			return -1
+		}
+		return r
+	}, ligatures().Replace(text)))
+}
+
+// ligatures are the letters that NFD does not take apart.
+func ligatures() *strings.Replacer {
+	return strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ı", "i")
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// lettersOf is what is left of a word: without the genitive's s, and without what is no letter,
+// digit or mark. It is "" if there was no letter and no digit.
+func lettersOf(w string) string {
+	w = strings.TrimSuffix(strings.TrimSuffix(w, "'s"), "’s")
+	plain, is := true, false
+	for _, r := range w {
+		letter := 'a' <= r && r <= 'z' || '0' <= r && r <= '9' ||
+			r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r))
+		is = is || letter
+		plain = plain && letter
+	}
+	if !is {
+		return ""
+	}
+	if !plain {
+		w = strings.Map(func(r rune) rune {
+			if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
+				return r
+			}
+			return -1
+		}, w)
+	}
+	if len(w) > MaxTerm {
+		end := MaxTerm
+		for !utf8.RuneStart(w[end]) {
+			end--
+		}
+		w = w[:end]
+	}
+	return w
+}
+
+// stem is the term of a word: its stem by Porter's second algorithm
+// (https://snowballstem.org/algorithms/english/stemmer.html) if it is written in ASCII letters.
+func stem(w string) string {
+	for i := range len(w) {
+		if w[i] < 'a' || w[i] > 'z' {
+			return w
+		}
+	}
+	return english.Stem(w, true)
+}
+
+// stopWords are the English words that are no terms, in the order of their bytes, without
+// apostrophes.
+var stopWords = []string{
+	"a", "about", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at",
+	"be", "because", "been", "before", "being", "between", "both", "but", "by", "can", "could",
+	"did", "do", "does", "doing", "down", "during", "each", "few", "for", "from", "further", "had",
+	"has", "have", "having", "he", "her", "here", "hers", "him", "his", "how", "i", "if", "in",
+	"into", "is", "it", "its", "just", "me", "more", "most", "my", "no", "nor", "not", "now", "of",
+	"off", "on", "once", "only", "or", "other", "our", "ours", "out", "over", "own", "same", "she",
+	"should", "so", "some", "such", "than", "that", "the", "their", "theirs", "them", "then",
+	"there", "these", "they", "this", "those", "through", "to", "too", "under", "until", "up",
+	"very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "why",
+	"will", "with", "would", "you", "your", "yours",
+}
+
+func stopWord(w string) bool {
+	_, is := slices.BinarySearch(stopWords, w)
+	return is
+}

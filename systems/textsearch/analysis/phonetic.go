@@ -1,0 +1,216 @@
+package analysis
+
+import "strings"
+
+// Codes are the ways in which a term sounds, the sharper one first: "M" with its Metaphone and "S"
+// with its Soundex. Terms with anything but three ASCII letters or more have none.
+func Codes(term string) []string {
+	if len(term) < 3 || strings.Trim(term, "abcdefghijklmnopqrstuvwxyz") != "" ||
+		strings.ContainsFunc(term, func(r rune) bool { return r < 'a' || r > 'z' }) {
+		return nil
+	}
+	return []string{"M" + metaphone(term), "S" + soundex(term)}
+}
+
+// soundex is the code of the United States' National Archives: the first letter and three digits.
+// Letters of one group count once if they stand together, or with h or w between them.
+func soundex(w string) string {
+	code := []byte{w[0] - 'a' + 'A'}
+	before := digits[w[0]-'a']
+	for i := 1; i < len(w) && len(code) < 4; i++ {
+		d := digits[w[i]-'a']
+		if d != '0' && d != before {
+			code = append(code, d)
+		}
+		if w[i] != 'h' && w[i] != 'w' {
+			before = d
+		}
+	}
+	return string(code) + "000"[:4-len(code)]
+}
+
+// digits are the groups of the letters from a to z in Soundex; 0 is none.
+const digits = "01230120022455012623010202"
+
+// Soundex is an automaton over the bytes of terms, which accepts those whose Codes have "S" and it.
+type Soundex string
+
+// Start is the state before a term. A state is 1 + how many letters there were, 3 at most, + 4 *
+// how many of the code they have made + 20 * the group of the letter before; 0 is that no term goes
+// on.
+func (c Soundex) Start() int { return 1 }
+
+// Accept is the state after another byte.
+func (c Soundex) Accept(state int, b byte) int {
+	if state == 0 || b < 'a' || b > 'z' {
+		return 0
+	}
+	letters, made, before := (state-1)%4, (state-1)/4%5, byte((state-1)/20)
+	d := digits[b-'a'] - '0'
+	switch {
+	case made == 0 && b-'a'+'A' != c[0]:
+		return 0
+	case made == 0:
+		made, before = 1, d
+	case made < len(c):
+		if d != 0 && d != before {
+			if c[made] != d+'0' {
+				return 0
+			}
+			made++
+		}
+		if b != 'h' && b != 'w' {
+			before = d
+		}
+	}
+	return 1 + min(letters+1, 3) + 4*made + 20*int(before)
+}
+
+// IsMatch says whether a term may end in a state.
+func (c Soundex) IsMatch(state int) bool {
+	return state > 0 && (state-1)%4 == 3 && strings.Trim(string(c[(state-1)/4%5:]), "0") == ""
+}
+
+// CanMatch says whether a term can go on from a state.
+func (c Soundex) CanMatch(state int) bool { return state > 0 }
+
+// WillAlwaysMatch says that no state accepts all that follows.
+func (c Soundex) WillAlwaysMatch(int) bool { return false }
+
+// metaphone is Lawrence Philips' Metaphone ("Hanging on the Metaphone", Computer Language 7(12),
+// 1990), of a word in small ASCII letters: consonants as they sound, X for sh and 0 for th, and a
+// vowel only if the word begins with it.
+func metaphone(w string) string {
+	switch {
+	case strings.HasPrefix(w, "ae"), strings.HasPrefix(w, "gn"), strings.HasPrefix(w, "kn"),
+		strings.HasPrefix(w, "pn"), strings.HasPrefix(w, "wr"):
+		w = w[1:]
+	case w[0] == 'x':
+		w = "s" + w[1:]
+	case strings.HasPrefix(w, "wh"):
+		w = "w" + w[2:]
+	}
+	m := spoken{w: w}
+	for m.i = 0; m.i < len(w); m.i++ {
+		if c := w[m.i]; c != m.at(-1) || c == 'c' { // double letters sound once
+			m.letter(c)
+		}
+	}
+	return string(m.code)
+}
+
+// spoken is a word on its way through metaphone.
+type spoken struct {
+	w    string
+	i    int
+	code []byte
+}
+
+// at is the letter so many places on, 0 beyond the word.
+func (m *spoken) at(by int) byte {
+	if i := m.i + by; i >= 0 && i < len(m.w) {
+		return m.w[i]
+	}
+	return 0
+}
+
+func (m *spoken) follows(s string) bool { return strings.HasPrefix(m.w[m.i+1:], s) }
+
+func (m *spoken) say(code string) { m.code = append(m.code, code...) }
+
+func vowel(c byte) bool { return c != 0 && strings.IndexByte("aeiou", c) >= 0 }
+func front(c byte) bool { return c != 0 && strings.IndexByte("eiy", c) >= 0 }
+
+// letter adds how a letter sounds where it stands.
+func (m *spoken) letter(c byte) {
+	switch c {
+	case 'a', 'e', 'i', 'o', 'u':
+		if m.i == 0 {
+			m.say(strings.ToUpper(string(c)))
+		}
+	case 'b':
+		if m.at(-1) != 'm' || m.at(1) != 0 { // climb
+			m.say("B")
+		}
+	case 'c':
+		m.c()
+	case 'd':
+		if m.at(1) == 'g' && front(m.at(2)) { // edge
+			m.say("J")
+		} else {
+			m.say("T")
+		}
+	case 'g':
+		m.g()
+	case 'h':
+		if vowel(m.at(1)) && (m.at(-1) == 0 || strings.IndexByte("csptg", m.at(-1)) < 0) {
+			m.say("H")
+		}
+	case 'k':
+		if m.at(-1) != 'c' {
+			m.say("K")
+		}
+	case 'p':
+		if m.at(1) == 'h' {
+			m.say("F")
+		} else {
+			m.say("P")
+		}
+	case 'q':
+		m.say("K")
+	case 's':
+		if m.at(1) == 'h' || m.follows("io") || m.follows("ia") {
+			m.say("X")
+		} else {
+			m.say("S")
+		}
+	case 't':
+		switch {
+		case m.follows("io"), m.follows("ia"):
+			m.say("X")
+		case m.at(1) == 'h':
+			m.say("0")
+		case !m.follows("ch"):
+			m.say("T")
+		}
+	case 'v':
+		m.say("F")
+	case 'w', 'y':
+		if vowel(m.at(1)) {
+			m.say(strings.ToUpper(string(c)))
+		}
+	case 'x':
+		m.say("KS")
+	case 'z':
+		m.say("S")
+	default: // f j l m n r
+		m.say(strings.ToUpper(string(c)))
+	}
+}
+
+func (m *spoken) c() {
+	switch {
+	case m.follows("ia"):
+		m.say("X")
+	case m.at(1) == 'h' && m.at(-1) != 's':
+		m.say("X")
+	case front(m.at(1)):
+		if m.at(-1) != 's' { // science
+			m.say("S")
+		}
+	default:
+		m.say("K")
+	}
+}
+
+func (m *spoken) g() {
+	switch {
+	case m.at(1) == 'h' && m.at(2) != 0 && !vowel(m.at(2)), m.at(1) == 'h' && m.at(2) == 0: // night
+	case m.at(1) == 'n' && (m.at(2) == 0 || m.w[m.i+1:] == "ned"): // sign, signed
+	case m.at(-1) == 'd' && front(m.at(1)): // said by d
+	case front(m.at(1)) && m.at(-1) != 'g':
+		m.say("J")
+	default:
+		m.say("K")
+	}
+}

@@ -1,0 +1,412 @@
+package textsearch
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/analysis/analyzer/custom"
+	"github.com/blevesearch/bleve/v2/analysis/tokenizer/whitespace"
+	"github.com/blevesearch/bleve/v2/mapping"
+	"github.com/blevesearch/bleve/v2/search"
+	"github.com/blevesearch/bleve/v2/search/collector"
+	"github.com/blevesearch/bleve/v2/search/query"
+	bleveindex "github.com/blevesearch/bleve_index_api"
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
+	"stampede/systems/textsearch/analysis"
+)
+
+// blevePeer asks Bleve, an engine that many Go programs have.
+//
+// The idea: changes are kept in Postgres, and then go to a Bleve index in the design's folder, as
+// many at once as there are. A batch also has the number of its last change, so that a search reads
+// the generation from the reader that it searches. What a crash takes from the index is read
+// again from Postgres when it is opened.
+//
+// The guarantee: each answer is of one generation; what is acknowledged is as durable as Postgres,
+// and seen at once.
+//
+// It gives up: scores by the formula, because Bleve scores each field by itself; replicas; and a
+// change is made twice.
+func blevePeer() variant {
+	return served(variant{Name: "bleve",
+		Idea: "changes are kept in Postgres and then brought to a Bleve index on disk, in batches that " +
+			"have the number of their last change",
+		Guarantees: "each answer is of the newest generation, and as durable as Postgres",
+		GivesUp:    "replicas, and scores over all fields together; words are not corrected",
+		KeepsFiles: true, Places: []string{placeKept, placeApplied}, NotApplicable: noSegments(),
+	}, func(st *opened) engine { return newBleve(st) })
+}
+
+// placeApplied is when a batch is in the index, and its clients do not know.
+const placeApplied = "applied"
+
+// generationKey is under which a batch has the number of its last change.
+const generationKey = "generation"
+
+// fields are the names of analysis.Field.
+func fields() [analysis.Fields]string {
+	return [analysis.Fields]string{"title", "tags", "description", "body"}
+}
+
+// bleveEngine is a Bleve index behind changes in Postgres.
+type bleveEngine struct {
+	inPostgres
+	shelf[*follower]
+}
+
+func newBleve(st *opened) *bleveEngine {
+	b := &bleveEngine{inPostgres: inPostgres{st}}
+	b.open = func(ctx context.Context) (*follower, error) { return openFollower(ctx, st) }
+	return b
+}
+
+// change keeps a change and brings it to the index.
+func (b *bleveEngine) change(
+	ctx context.Context, doc, version uint64, text *analysis.Text,
+) (seq int64, err error) {
+	err = b.use(ctx, func(f *follower) error {
+		if seq, err = b.keep(ctx, doc, version, text, nil); err != nil {
+			return err
+		}
+		if err := f.catchUp(ctx, seq); err != nil {
+			return stores.Unknown("indexing a change", err)
+		}
+		return nil
+	})
+	return seq, err
+}
+
+func (b *bleveEngine) search(ctx context.Context, req SearchRequest) (found Found, err error) {
+	err = b.use(ctx, func(f *follower) error {
+		found, err = f.search(ctx, req)
+		return err
+	})
+	return found, err
+}
+
+// final brings what is left to the index, and says which documents that has.
+func (b *bleveEngine) final(ctx context.Context, a *Audit) error {
+	a.Scoring = scoringOwn
+	if err := b.inPostgres.final(ctx, a); err != nil {
+		return err
+	}
+	return b.use(ctx, func(f *follower) error {
+		if err := f.catchUp(ctx, a.Generation); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		a.Documents = []DocRow{}
+		for doc, id := range f.ids {
+			version, err := versionIn(id)
+			if err != nil {
+				return err
+			}
+			a.Documents = append(a.Documents, DocRow{doc, version})
+		}
+		return nil
+	})
+}
+
+func (b *bleveEngine) during(ctx context.Context, do func() error) error {
+	return b.shelf.during(ctx, do)
+}
+
+func (b *bleveEngine) reset() error {
+	err := b.shut(func(*follower) bool { return true })
+	if err == nil {
+		err = erase(b.Config.Folder)
+	}
+	return err
+}
+
+// Close closes the index for good.
+func (b *bleveEngine) Close() error { return b.shelf.Close() }
+
+// follower brings changes to an index, in their order.
+type follower struct {
+	*opened
+	index bleve.Index
+	at    atomic.Int64 // the last change that is in the index
+
+	mu  sync.Mutex        // of who brings changes
+	ids map[uint64]string // of each document in the index
+}
+
+// openFollower opens the index of a folder, or makes it, and brings what is missing.
+func openFollower(ctx context.Context, st *opened) (f *follower, err error) {
+	f = &follower{opened: st, ids: map[uint64]string{}}
+	path := filepath.Join(st.Config.Folder, "bleve")
+	// Postgres has what is not flushed. An index that is open elsewhere is not waited for.
+	settings := map[string]any{"unsafe_batch": true, "bolt_timeout": "100ms"}
+	f.index, err = bleve.OpenUsing(path, settings)
+	if errors.Is(err, bleve.ErrorIndexPathDoesNotExist) {
+		var m mapping.IndexMapping
+		if m, err = termsOnly(); err == nil {
+			f.index, err = bleve.NewUsing(path, m, bleve.Config.DefaultIndexType,
+				bleve.Config.DefaultKVStore, settings)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening Bleve: %w", err)
+	}
+	if err = f.resume(); err == nil {
+		var head int64
+		if err = st.DB.Row(ctx, `SELECT seq FROM head`, nil, &head); err == nil {
+			err = f.catchUp(ctx, head)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.index.Close())
+	}
+	return f, nil
+}
+
+// termsOnly is a mapping of fields that have terms with spaces between them.
+func termsOnly() (mapping.IndexMapping, error) {
+	m := bleve.NewIndexMapping()
+	if err := m.AddCustomAnalyzer("terms",
+		map[string]any{"type": custom.Name, "tokenizer": whitespace.Name}); err != nil {
+		return nil, fmt.Errorf("making an analyzer: %w", err)
+	}
+	field := bleve.NewTextFieldMapping()
+	field.Analyzer, field.Store, field.IncludeInAll, field.DocValues = "terms", false, false, false
+	doc := bleve.NewDocumentStaticMapping()
+	for _, name := range fields() {
+		doc.AddFieldMappingsAt(name, field)
+	}
+	m.DefaultMapping = doc
+	return m, nil
+}
+
+// resume reads how far the index is, and which documents it has.
+func (f *follower) resume() error {
+	return f.read(func(r reading) error {
+		f.at.Store(r.generation)
+		list, err := r.DocIDReaderAll()
+		if err != nil {
+			return fmt.Errorf("listing documents: %w", err)
+		}
+		for {
+			internal, err := list.Next()
+			if err != nil || internal == nil {
+				return errors.Join(err, list.Close())
+			}
+			id, err := r.ExternalID(internal)
+			if err != nil {
+				return errors.Join(err, list.Close())
+			}
+			doc, err := docIn(id)
+			if err != nil {
+				return errors.Join(err, list.Close())
+			}
+			f.ids[doc] = id
+		}
+	})
+}
+
+// An identity is a document and its version.
+func idOf(doc, version uint64) string { return fmt.Sprintf("%d-%d", doc, version) }
+
+func docIn(id string) (uint64, error) {
+	text, _, _ := strings.Cut(id, "-")
+	return strconv.ParseUint(text, 10, 64)
+}
+
+func versionIn(id string) (uint64, error) {
+	_, text, _ := strings.Cut(id, "-")
+	return strconv.ParseUint(text, 10, 64)
+}
+
+// batchMost is how many changes a batch has at most.
+const batchMost = 500
+
+// change is a row of changes.
+type change struct {
+	Seq, Doc, Version int64
+	Deleted           bool
+	analysis.Text
+}
+
+// catchUp brings all changes to the index, at least those up to a number.
+func (f *follower) catchUp(ctx context.Context, seq int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.at.Load() < seq {
+		batch, at := f.index.NewBatch(), f.at.Load()
+		next := map[uint64]string{}
+		err := f.DB.Rows(ctx, `SELECT seq, doc, version, deleted, title, tags, description, body
+			FROM changes WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{at, batchMost},
+			func(row pgx.CollectableRow) error {
+				var c change
+				if err := row.Scan(&c.Seq, &c.Doc, &c.Version, &c.Deleted, &c.Title, &c.Tags,
+					&c.Description, &c.Body); err != nil {
+					return err
+				}
+				at = c.Seq
+				return f.add(batch, next, c)
+			})
+		if err != nil {
+			return fmt.Errorf("reading changes: %w", err)
+		}
+		batch.SetInternal([]byte(generationKey), binary.BigEndian.AppendUint64(nil, uint64(at)))
+		if err := f.index.Batch(batch); err != nil {
+			return fmt.Errorf("bringing changes to Bleve: %w", err)
+		}
+		for doc, id := range next {
+			if f.ids[doc] = id; id == "" {
+				delete(f.ids, doc)
+			}
+		}
+		f.at.Store(at)
+		f.Config.Passed(placeApplied)
+	}
+	return nil
+}
+
+// add adds a change to a batch; next are the identities after it, "" of a document that is gone.
+func (f *follower) add(batch *bleve.Batch, next map[uint64]string, c change) error {
+	doc := uint64(c.Doc)
+	before, in := next[doc]
+	if !in {
+		before = f.ids[doc]
+	}
+	if before != "" {
+		batch.Delete(before)
+	}
+	if next[doc] = ""; c.Deleted {
+		return nil
+	}
+	next[doc] = idOf(doc, uint64(c.Version))
+	return batch.Index(next[doc], spaced(&c.Text))
+}
+
+// spaced are the terms of each field with spaces between them, and a dot for each stop word.
+func spaced(t *analysis.Text) map[string]any {
+	var list [analysis.Fields][]string
+	for _, token := range analysis.Tokens(t) {
+		field := &list[token.Field]
+		for len(*field) < token.Position {
+			*field = append(*field, "·")
+		}
+		*field = append(*field, token.Term)
+	}
+	doc := map[string]any{}
+	for f, name := range fields() {
+		doc[name] = strings.Join(list[f], " ")
+	}
+	return doc
+}
+
+// reading is an index at one generation.
+type reading struct {
+	bleveindex.IndexReader
+	generation int64
+}
+
+// search asks a reader for its generation and for documents.
+func (f *follower) search(ctx context.Context, req SearchRequest) (found Found, err error) {
+	found.Hits = []Hit{}
+	q, _ := analysis.Parse(req.Query, req.Mode, everyTerm{})
+	err = f.read(func(r reading) error {
+		found.Generation = r.generation
+		asked := bleveQuery(q)
+		if asked == nil {
+			return nil
+		}
+		s, err := asked.Searcher(ctx, r.IndexReader, f.index.Mapping(), search.SearcherOptions{})
+		if err != nil {
+			return err
+		}
+		top := collector.NewTopNCollector(req.Most, 0, search.SortOrder{&search.SortScore{Desc: true}})
+		if err := errors.Join(top.Collect(ctx, s, r.IndexReader), s.Close()); err != nil {
+			return err
+		}
+		for _, m := range top.Results() {
+			doc, err := docIn(m.ID)
+			if err != nil {
+				return err
+			}
+			version, err := versionIn(m.ID)
+			if err != nil {
+				return err
+			}
+			found.Hits = append(found.Hits, Hit{doc, version, m.Score})
+		}
+		return nil
+	})
+	if err != nil {
+		return Found{}, fmt.Errorf("searching with Bleve: %w", err)
+	}
+	return found, nil
+}
+
+// bleveQuery is a query in Bleve's terms; nil if it matches nothing.
+func bleveQuery(q analysis.Query) query.Query {
+	var all []query.Query
+	for _, g := range q.Must {
+		var group []query.Query
+		for _, name := range fields() {
+			for _, term := range g.Terms {
+				one := query.NewTermQuery(term)
+				one.SetField(name)
+				group = append(group, one)
+			}
+			if g.Prefix != "" {
+				one := query.NewPrefixQuery(g.Prefix)
+				one.SetField(name)
+				group = append(group, one)
+			}
+		}
+		all = append(all, query.NewDisjunctionQuery(group))
+	}
+	if n := len(q.Phrase); n > 0 {
+		places := make([]string, q.Phrase[n-1].Place+1) // "" is any term
+		for _, p := range q.Phrase {
+			places[p.Place] = p.Term
+		}
+		var fielded []query.Query
+		for _, name := range fields() {
+			fielded = append(fielded, query.NewPhraseQuery(places, name))
+		}
+		all = append(all, query.NewDisjunctionQuery(fielded))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return query.NewConjunctionQuery(all)
+}
+
+// read lets do work with a reader of the newest generation.
+func (f *follower) read(do func(reading) error) error {
+	advanced, err := f.index.Advanced()
+	if err != nil {
+		return fmt.Errorf("reading Bleve: %w", err)
+	}
+	r, err := advanced.Reader()
+	if err != nil {
+		return fmt.Errorf("reading Bleve: %w", err)
+	}
+	raw, err := r.GetInternal([]byte(generationKey))
+	if err == nil {
+		now := reading{r, 0}
+		if len(raw) == 8 {
+			now.generation = int64(binary.BigEndian.Uint64(raw))
+		}
+		err = do(now)
+	}
+	return errors.Join(err, r.Close())
+}
+
+// Close closes the index.
+func (f *follower) Close() error { return f.index.Close() }

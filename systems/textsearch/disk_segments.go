@@ -1,0 +1,161 @@
+package textsearch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"stampede/harness/sut"
+	"stampede/systems/textsearch/analysis"
+	"stampede/systems/textsearch/index"
+)
+
+// diskSegments keeps an index of its own on disk.
+//
+// The idea: a change goes to a log, which is flushed for many changes at a time, and to memory. Now
+// and then what is in memory becomes an immutable segment: a transducer of terms, and their
+// postings in blocks with the most that a document of the block can score. A manifest lists the
+// segments, and is replaced by a rename. Segments of one size are merged in the background; changes
+// that come meanwhile are brought to the output before the manifest lists it. A search has a
+// snapshot of all, and skips blocks that cannot be among its hits. See package index.
+//
+// The guarantee: each answer is exact and of one generation, the newest there is; kill -9 at any
+// point loses nothing that was acknowledged, and shows no half segment.
+//
+// It gives up: replicas. One process has the folder.
+func diskSegments() variant {
+	return segments(variant{Name: "disk_segments",
+		Idea: "a log, and immutable segments on disk that a manifest lists and that are merged in the " +
+			"background; a search skips blocks that cannot be among its hits",
+		Guarantees: "each answer is exact and of the newest generation; kill -9 loses nothing that was " +
+			"acknowledged",
+		GivesUp: "replicas: one process has the folder",
+	}, sized)
+}
+
+// sized are the options of the run.
+func sized(st *opened) index.Options {
+	return index.Options{FlushAt: st.Params.FlushAt, MergeAt: st.Params.MergeAt}
+}
+
+// segments completes a design by an index in its folder.
+func segments(v variant, options func(*opened) index.Options) variant {
+	if v.KeepsFiles = true; v.Places == nil {
+		v.Places = index.Places()
+	}
+	return served(v, func(st *opened) engine { return newSegmented(st, options(st)) })
+}
+
+// segmented is an index in a folder.
+type segmented struct {
+	*opened
+	shelf[*index.Index]
+	stop func() // ends the pauses of merges
+}
+
+func newSegmented(st *opened, o index.Options) *segmented {
+	o.Folder, o.KeepLog = st.Config.Folder, true
+	ctx, stop := context.WithCancel(context.Background())
+	o.Passed = func(place string) {
+		if place == index.PlaceMerging {
+			sut.Pause(ctx, st.Params.MergePause.D())
+		}
+		st.Config.Passed(place)
+	}
+	s := &segmented{opened: st}
+	s.open = func(ctx context.Context) (*index.Index, error) { return index.Open(ctx, o) }
+	s.stop = stop
+	return s
+}
+
+// change makes a change. After an error that leaves the index unusable it is opened again.
+func (s *segmented) change(
+	ctx context.Context, doc, version uint64, text *analysis.Text,
+) (seq int64, err error) {
+	var failed *index.Index
+	err = s.use(ctx, func(x *index.Index) error {
+		var at uint64
+		var err error
+		if text == nil {
+			at, err = x.Delete(ctx, doc, version)
+		} else {
+			at, err = x.Put(ctx, doc, version, text)
+		}
+		if seq = int64(at); errors.Is(err, index.ErrClosed) {
+			failed = x
+		}
+		return err
+	})
+	if failed != nil {
+		err = errors.Join(err, s.shut(func(x *index.Index) bool { return x == failed }))
+	}
+	if errors.Is(err, index.ErrStale) {
+		err = ErrStale
+	}
+	if err != nil {
+		return 0, fmt.Errorf("making a change: %w", err)
+	}
+	return seq, nil
+}
+
+// search asks a snapshot.
+func (s *segmented) search(ctx context.Context, req SearchRequest) (found Found, err error) {
+	err = s.use(ctx, func(x *index.Index) error {
+		snapshot := x.Snapshot()
+		defer snapshot.Release()
+		found = foundIn(snapshot, req)
+		return nil
+	})
+	return found, err
+}
+
+// foundIn searches a snapshot.
+func foundIn(s *index.Snapshot, req SearchRequest) Found {
+	q, notes := analysis.Parse(req.Query, req.Mode, s)
+	r := s.Search(q, req.Most, index.Pruned)
+	f := Found{Generation: int64(s.Generation()), Hits: make([]Hit, len(r.Hits)),
+		DidYouMean: notes.DidYouMean, Documents: r.N, Length: r.Length}
+	for i, h := range r.Hits {
+		f.Hits[i] = Hit(h)
+	}
+	for term, n := range r.DF {
+		f.Frequencies = append(f.Frequencies, Frequency{term, n})
+	}
+	return f
+}
+
+// final reads the index and its log.
+func (s *segmented) final(ctx context.Context, a *Audit) error {
+	a.Scoring, a.Corrects = scoringBM25F, true
+	return s.use(ctx, func(x *index.Index) error {
+		snapshot := x.Snapshot()
+		defer snapshot.Release()
+		a.Generation = int64(snapshot.Generation())
+		snapshot.Each(func(doc, version uint64) {
+			a.Documents = append(a.Documents, DocRow{doc, version})
+		})
+		a.Segments = []Segment{}
+		for _, g := range snapshot.Segments() {
+			a.Segments = append(a.Segments, Segment{g.ID, g.Docs, g.Bytes, g.Whole})
+		}
+		return x.Log(func(doc, version, seq uint64, deleted bool) {
+			if int64(seq) <= a.Generation {
+				a.Log = append(a.Log, LogRow{doc, version, int64(seq), deleted})
+			}
+		})
+	})
+}
+
+func (s *segmented) reset() error {
+	err := s.shut(func(*index.Index) bool { return true })
+	if err == nil {
+		err = erase(s.Config.Folder)
+	}
+	return err
+}
+
+// Close closes the index for good.
+func (s *segmented) Close() error {
+	s.stop()
+	return s.shelf.Close()
+}

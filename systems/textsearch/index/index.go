@@ -1,0 +1,338 @@
+// Package index keeps documents so that they are found by their words: in a log, in memory and in
+// immutable segments, which are merged in the background.
+//
+// # What is searched
+//
+// A Snapshot is of one generation: it reflects every change up to a sequence number and none above.
+// What matches a query is said at analysis.Query. The score of a document is BM25F in its simple
+// form (Robertson, Zaragoza, Taylor: Simple BM25 Extension to Multiple Weighted Fields, CIKM 2004):
+//
+//	tf(t, d) = the sum over the fields of weight * how often t is in the field of d
+//	len(d)   = the sum over the fields of weight * how many tokens the field of d has
+//	idf(t)   = ln(1 + (N - df(t) + 0.5) / (df(t) + 0.5))
+//	score    = the sum over the terms t of the query, each once, in the order of their bytes, of
+//	           idf(t) * (k1 + 1) / (1 + k1 * (1 - b + b*len(d)/Length) / tf(t, d))
+//
+// with k1 = 1.2 and b = 0.75, over the terms of all groups and of the phrase that d has, in float64
+// and in that order. N is how many documents there are, Length their mean len, and df(t) how many
+// of them have t, but documents that were deleted or replaced may still be counted in df(t), up to
+// N, until a merge. A Result says which figures were used. Hits are ordered by score, the highest
+// first, and equal ones by document number, the lowest first.
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/blevesearch/vellum/levenshtein"
+
+	"stampede/systems/textsearch/analysis"
+)
+
+// K1 and B are the parameters of BM25.
+const (
+	K1 = 1.2
+	B  = 0.75
+)
+
+// ErrStale is of a change whose version is not above the document's, or the deleted document's.
+var ErrStale = errors.New("a document's version is not above the one that is known")
+
+// ErrClosed is of an index that was closed, or that has failed to write: what was not acknowledged
+// then is in an unknown state until it is opened again.
+var ErrClosed = errors.New("the index is closed")
+
+// ErrLocked is of a folder that another process, or another Index, has open.
+var ErrLocked = errors.New("the index is open elsewhere")
+
+// Options say where an index is kept and when it tidies up. Zero values stand for the defaults.
+type Options struct {
+	// Folder is where the files are, and exists; "" keeps all in memory, and nothing beyond Close.
+	Folder string
+	// FlushAt is how many changes are in memory before they become a segment; 0 is 4,096.
+	FlushAt int
+	// MergeAt is how many segments of about one size become one; 0 is 8, and 2 is the least.
+	MergeAt int
+	// Passed is called with the places that the index passes, in its goroutines, which wait for it;
+	// nil if nobody listens.
+	Passed func(place string)
+	// KeepLog keeps the logs of changes that are in segments, for Log.
+	KeepLog bool
+	// Wrong is what a design that is known to be wrong does.
+	Wrong Wrong
+}
+
+// The places that Passed is told of.
+const (
+	PlaceLogged  = "logged"  // changes are in the log and flushed, and nobody sees them yet
+	PlaceWritten = "written" // a segment's file is whole, and no manifest lists it
+	PlaceListed  = "listed"  // a manifest lists a segment, and what it replaces is still there
+	PlaceMerging = "merging" // a merge has begun to write its output
+)
+
+// Places are all of them.
+func Places() []string { return []string{PlaceLogged, PlaceWritten, PlaceListed, PlaceMerging} }
+
+// Wrong is what known-wrong designs and mutants do.
+type Wrong struct {
+	// MergeForgetsDeletes: the output of a merge has each document that its inputs have, even if it
+	// was deleted or replaced by a change that is not in the inputs.
+	MergeForgetsDeletes bool
+	// ListedBeforeFlush: the manifest lists a segment, and the log forgets its changes, before the
+	// segment's file is written. A crash in between loses acknowledged changes.
+	ListedBeforeFlush bool
+	// AckBeforeFlush: changes are acknowledged and seen before the log is flushed.
+	AckBeforeFlush bool
+	// UpdateInTwo: a replaced document is deleted first, and a snapshot in between has none.
+	UpdateInTwo bool
+	// RoundedBounds: the bounds of pruned searches are of lengths with eight significant bits.
+	RoundedBounds bool
+	// TiesPruned: a pruned search skips what can reach the lowest hit's score but not exceed it.
+	TiesPruned bool
+	// CountsDeleted: N and Length count deleted and replaced documents for ever.
+	CountsDeleted bool
+	// PhraseOverFields: a phrase may begin in one field and end in the next.
+	PhraseOverFields bool
+	// DeadVocabulary: terms of deleted documents stay in the vocabulary until a merge.
+	DeadVocabulary bool
+}
+
+// How is how a search goes.
+type How uint8
+
+// The ways to search. Both give the same hits and scores.
+const (
+	Pruned     How = iota // documents that cannot be among the hits are skipped, in blocks
+	Exhaustive            // each document that matches is scored
+)
+
+// Result is what a search found.
+type Result struct {
+	Hits   []Hit
+	N      int64            // documents, exactly
+	Length float64          // their mean len, exactly; 0 if there are none
+	DF     map[string]int64 // of each term of the query, prefixes resolved
+}
+
+// Hit is a document that was found.
+type Hit struct {
+	Doc, Version uint64
+	Score        float64
+}
+
+// SegmentInfo describes a segment.
+type SegmentInfo struct {
+	ID      uint64
+	Docs    int64 // documents, without those that are deleted or replaced since
+	Deleted int64 // the latter, and notes that documents are deleted
+	Bytes   int64
+	Whole   bool // its checksum is right; it is computed for this
+}
+
+// entry is what an index knows of a document by one change.
+type entry struct {
+	version, seq uint64
+	gone         bool // deleted
+}
+
+// change is a change of a document.
+type change struct {
+	doc uint64
+	entry
+	text *analysis.Text // nil if it is deleted
+}
+
+// request is a change that somebody waits for.
+type request struct {
+	change
+	err  error
+	done chan struct{}
+
+	list []occurrence
+	len  uint32
+}
+
+// Index is an index that is open. One goroutine, run, makes all changes, and publishes views of
+// them; it writes the log for all who wait at once. Segments are written by others.
+type Index struct {
+	opt      Options
+	files    files
+	automata [maxEdits]func() (*levenshtein.LevenshteinAutomatonBuilder, error)
+	now      atomic.Pointer[view]
+
+	requests chan *request
+	flushes  chan chan error
+	finished chan finished
+	stop     context.Context
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	closing  sync.Once
+
+	// What follows is run's.
+	manifest
+	seq      uint64
+	leaves   []leaf // segments, then the memory that is being flushed, if one is, then active
+	active   *memory
+	log      file
+	logs     uint64 // the number of the newest
+	flushing bool
+	merging  bool
+	waiting  []chan error // for nothing being in memory and nothing being done
+	failure  error
+}
+
+// Defaults and limits.
+const (
+	defaultFlushAt = 4096
+	defaultMergeAt = 8
+	maxBatch       = 512      // changes in a frame of the log
+	maxLog         = 64 << 20 // bytes of logs of changes that are in memory
+)
+
+// Open opens an index, and takes up what a process has left that was killed. A folder whose files
+// are damaged is ErrCorrupt.
+func Open(ctx context.Context, o Options) (*Index, error) {
+	if o.Folder == "" {
+		return open(ctx, o, &inMemory{all: map[string]*memoryFile{}})
+	}
+	to, err := openFolder(o.Folder)
+	if err != nil {
+		return nil, fmt.Errorf("opening the index: %w", err)
+	}
+	return open(ctx, o, to)
+}
+
+func open(ctx context.Context, o Options, to files) (*Index, error) {
+	if o.FlushAt <= 0 {
+		o.FlushAt = defaultFlushAt
+	}
+	if o.MergeAt <= 0 {
+		o.MergeAt = defaultMergeAt
+	}
+	o.MergeAt = max(o.MergeAt, 2)
+	if o.Passed == nil {
+		o.Passed = func(string) {}
+	}
+	x := &Index{opt: o, files: to, active: newMemory(), requests: make(chan *request, maxBatch),
+		flushes: make(chan chan error), finished: make(chan finished, 2)}
+	for i := range x.automata {
+		x.automata[i] = sync.OnceValues(func() (*levenshtein.LevenshteinAutomatonBuilder, error) {
+			return levenshtein.NewLevenshteinAutomatonBuilder(uint8(i+1), false)
+		})
+	}
+	if err := x.recover(ctx); err != nil {
+		for _, l := range x.leaves {
+			if l.seg != nil {
+				err = errors.Join(err, l.seg.drop())
+			}
+		}
+		return nil, errors.Join(fmt.Errorf("opening the index: %w", err), to.close())
+	}
+	x.stop, x.cancel = context.WithCancel(context.Background())
+	x.publish()
+	x.running.Go(x.run)
+	return x, nil
+}
+
+// Close stops the work in the background; what it was doing is begun again by Open. Snapshots stay
+// what they are until they are released.
+func (x *Index) Close() (err error) {
+	x.closing.Do(func() {
+		x.cancel()
+		x.running.Wait()
+		for len(x.finished) > 0 {
+			if f := <-x.finished; f.to.seg != nil {
+				err = errors.Join(err, f.to.seg.drop())
+			}
+		}
+		err = errors.Join(err, x.log.Close(), x.files.close())
+		none := &view{generation: x.seq}
+		none.refs.Store(1)
+		x.now.Swap(none).drop()
+		for _, l := range x.leaves {
+			if l.seg != nil {
+				err = errors.Join(err, l.seg.drop())
+			}
+		}
+	})
+	return err
+}
+
+// Snapshot is the newest generation. It must be released. An index that was closed is empty.
+func (x *Index) Snapshot() *Snapshot {
+	for {
+		v := x.now.Load()
+		if v.hold() {
+			return &Snapshot{v, x}
+		}
+	}
+}
+
+// Put adds or replaces a document. It returns the change's sequence number once the change is
+// durable and each new snapshot has it. ErrStale if the version is not above the known one, which
+// changes nothing. After any other error it is unknown whether the change will be there.
+func (x *Index) Put(
+	ctx context.Context, doc, version uint64, text *analysis.Text,
+) (seq uint64, err error) {
+	r := &request{change: change{doc: doc, text: text, entry: entry{version: version}}}
+	r.read(x.opt.Wrong)
+	return x.change(ctx, r)
+}
+
+// Delete deletes a document, or notes that one is deleted that never was there. It returns as Put
+// does. The version is remembered, so that what is older stays deleted.
+func (x *Index) Delete(ctx context.Context, doc, version uint64) (seq uint64, err error) {
+	return x.change(ctx, &request{
+		change: change{doc: doc, entry: entry{version: version, gone: true}}})
+}
+
+// read finds the terms of a request.
+func (r *request) read(wrong Wrong) {
+	gap := analysis.MaxPlace
+	if wrong.PhraseOverFields {
+		gap = 1
+	}
+	r.list, r.len = occurrences(r.text, gap)
+}
+
+func (x *Index) change(ctx context.Context, r *request) (uint64, error) {
+	r.done = make(chan struct{})
+	select {
+	case x.requests <- r:
+	case <-ctx.Done():
+		return 0, fmt.Errorf("waiting to change the index: %w", ctx.Err())
+	case <-x.stop.Done():
+		return 0, ErrClosed
+	}
+	select {
+	case <-r.done:
+		return r.seq, r.err
+	case <-ctx.Done():
+		return 0, fmt.Errorf("waiting for a change of the index: %w", ctx.Err())
+	case <-x.stop.Done():
+		return 0, ErrClosed
+	}
+}
+
+// Flush makes a segment of what is in memory, and returns once that is listed and no merge is due.
+func (x *Index) Flush(ctx context.Context) error {
+	done := make(chan error, 1)
+	select {
+	case x.flushes <- done:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.stop.Done():
+		return ErrClosed
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.stop.Done():
+		return ErrClosed
+	}
+}

@@ -1,0 +1,454 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"stampede/systems/textsearch/analysis"
+)
+
+// put puts a document that must be taken.
+func put(t fatal, x *Index, o oracle, doc, version uint64, text *analysis.Text) {
+	t.Helper()
+	if _, err := x.Put(context.Background(), doc, version, text); err != nil {
+		t.Fatal(err)
+	}
+	o.change(doc, version, text)
+}
+
+// long makes documents whose lists are many blocks long, with as many ties as documents of one
+// kind, and with lens that differ where eight bits cannot say so.
+func long(t fatal, x *Index, o oracle, r *rand.Rand, docs int) {
+	for _, doc := range r.Perm(docs) {
+		text := &analysis.Text{Title: "common"}
+		switch r.IntN(6) {
+		case 0:
+			text.Body = "anchor often " + strings.Repeat("filler ", 290+r.IntN(300))
+		case 1:
+			text.Body = "often seldom"
+		case 2:
+			text = &analysis.Text{Body: strings.Repeat("often ", 1+r.IntN(3)) + drawn(r, 6)}
+		case 3:
+			text.Tags, text.Body = "seldom", strings.Repeat("common ", r.IntN(3))
+		}
+		put(t, x, o, uint64(doc), 1, text)
+	}
+}
+
+// TestPruned: with lists of many blocks, ties across them and any lens, a pruned search finds what
+// an exhaustive one finds, and that is what the oracle finds.
+func TestPruned(t *testing.T) {
+	for seed := range uint64(3) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		x := mustOpen(t, newDisk(), Options{FlushAt: 600, MergeAt: 2 + r.IntN(2)})
+		o := oracle{}
+		long(t, x, o, r, 1500)
+		for range 100 {
+			doc := uint64(r.IntN(1500))
+			if _, err := x.Delete(t.Context(), doc, 2); err == nil {
+				o.change(doc, 2, nil)
+			}
+		}
+		if seed != 0 {
+			mustFlush(t, x)
+		}
+		s := x.Snapshot()
+		for _, q := range []analysis.Query{
+			{Must: []analysis.Group{{Terms: []string{"common"}}}},
+			{Must: []analysis.Group{{Terms: []string{"anchor"}}}},
+			{Must: []analysis.Group{{Terms: []string{"common", "often", "seldom", "pizza"}}}},
+			{Must: []analysis.Group{{Terms: []string{"seldom"}}, {Terms: []string{"often", "filler"}}}},
+			{Must: []analysis.Group{{Prefix: "f"}, {Terms: []string{"common"}}}},
+			{Phrase: []analysis.Placed{{Term: "often"}, {Term: "seldom", Place: 1}}},
+			{Phrase: []analysis.Placed{{Term: "often"}, {Term: "filler", Place: 61}}},
+			{Phrase: []analysis.Placed{{Term: "often"}, {Term: "filler", Place: analysis.MaxPlace}}},
+		} {
+			for _, n := range []int{1, 10, 300} {
+				if len(q.Phrase) > 0 && q.Phrase[1].Place == analysis.MaxPlace {
+					if hits := s.Search(q, n, Pruned).Hits; len(hits) > 0 {
+						t.Fatalf("a phrase that is too long is found: %v", hits)
+					}
+					continue
+				}
+				judge(t, s, o, q, n)
+			}
+		}
+		s.Release()
+		mustClose(t, x)
+	}
+}
+
+func mustFlush(t fatal, x *Index) {
+	t.Helper()
+	if err := x.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustClose(t fatal, x *Index) {
+	t.Helper()
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFolder: an index in a folder is there again after it was closed, is open once only, and
+// leaves no files behind; what a snapshot holds can be read after it was merged away.
+func TestFolder(t *testing.T) {
+	o := Options{Folder: t.TempDir(), FlushAt: 3, MergeAt: 2}
+	x, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), o); !errors.Is(err, ErrLocked) {
+		t.Fatalf("it was opened twice: %v", err)
+	}
+	r, all := rand.New(rand.NewPCG(6, 6)), oracle{}
+	for doc := range uint64(10) {
+		put(t, x, all, doc, 1, someDocument(r))
+	}
+	mustFlush(t, x)
+	held, before := x.Snapshot(), oracle{}
+	for doc, k := range all {
+		before[doc] = k
+	}
+	for doc := range uint64(10) {
+		put(t, x, all, doc, 2, someDocument(r))
+	}
+	mustFlush(t, x)
+	compare(t, held, before, r, 10)
+	held.Release()
+	orphan := filepath.Join(o.Folder, segmentName(99))
+	if err := os.WriteFile(orphan, []byte("half"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, x)
+	if _, err := x.Put(t.Context(), 1, 9, &analysis.Text{}); !errors.Is(err, ErrClosed) {
+		t.Fatalf("a closed index was changed: %v", err)
+	}
+	if s := x.Snapshot(); s.Search(analysis.Query{}, 1, Pruned).N != 0 {
+		t.Fatal("a closed index has documents")
+	}
+	if x, err = Open(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s := x.Snapshot()
+	compare(t, s, all, r, 10)
+	names, err := x.files.list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{manifestName}
+	for _, g := range s.Segments() {
+		if !g.Whole {
+			t.Errorf("%+v is not whole", g)
+		}
+		want = append(want, segmentName(g.ID))
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, logPrefix) })
+	if slices.Sort(want); !slices.Equal(names, want) {
+		t.Errorf("the files are %v, not %v", names, want)
+	}
+	s.Release()
+	mustClose(t, x)
+}
+
+// TestTogether: searches while documents are changed and segments are merged. Each snapshot has one
+// version of each document, in the order of generations, and finds it by that version's words.
+func TestTogether(t *testing.T) {
+	x, err := Open(t.Context(), Options{Folder: t.TempDir(), FlushAt: 16, MergeAt: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const docs, versions = 20, 30
+	stop := make(chan struct{})
+	var writers, readers sync.WaitGroup
+	for doc := range uint64(docs) {
+		writers.Go(func() {
+			for version := uint64(1); version <= versions; version++ {
+				text := &analysis.Text{Title: "v" + string(rune('a'+version)), Body: "pizza"}
+				seq, err := x.Put(t.Context(), doc, version, text)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				s := x.Snapshot()
+				if known, there, _ := s.Get(doc); s.Generation() < seq || known != version || !there {
+					t.Errorf("generation %d has version %d of %d, after %d", s.Generation(), known,
+						version, seq)
+				}
+				s.Release()
+			}
+		})
+	}
+	for range 2 {
+		readers.Go(func() {
+			var before uint64
+			for {
+				s := x.Snapshot()
+				if s.Generation() < before {
+					t.Errorf("generation %d follows %d", s.Generation(), before)
+				}
+				before = s.Generation()
+				q, _ := analysis.Parse("pizza", analysis.And, s)
+				found := s.Search(q, docs, Pruned)
+				if int64(len(found.Hits)) != found.N {
+					t.Errorf("%d of %d documents are found", len(found.Hits), found.N)
+				}
+				s.Fuzzy("pizz", 1)
+				s.Release()
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	readers.Wait()
+	mustFlush(t, x)
+	s := x.Snapshot()
+	if n := len(s.Segments()); n == 0 || n > 6 {
+		t.Errorf("there are %d segments", n)
+	}
+	s.Release()
+	mustClose(t, x)
+}
+
+// TestWrong: each thing that a known-wrong design does is noticed.
+func TestWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		wrong Wrong
+		opt   Options
+		do    func(t fatal, x *Index, o oracle, r *rand.Rand)
+	}{
+		"MergeForgetsDeletes": {wrong: Wrong{MergeForgetsDeletes: true}, do: replacing},
+		"CountsDeleted":       {wrong: Wrong{CountsDeleted: true}, do: replacing},
+		"DeadVocabulary":      {wrong: Wrong{DeadVocabulary: true}, do: replacing},
+		"PhraseOverFields":    {wrong: Wrong{PhraseOverFields: true}, do: replacing},
+		"RoundedBounds":       {wrong: Wrong{RoundedBounds: true}, do: searching},
+		"TiesPruned":          {wrong: Wrong{TiesPruned: true}, do: searching},
+	} {
+		t.Run(name, func(t *testing.T) {
+			noticed := 0
+			for seed := uint64(0); seed < 5 && noticed == 0; seed++ {
+				for _, wrong := range []Wrong{{}, c.wrong} {
+					err := caught(func() {
+						x := mustOpen(failing{}, newDisk(), Options{FlushAt: 400, MergeAt: 2, Wrong: wrong})
+						defer x.Close()
+						c.do(failing{}, x, oracle{}, rand.New(rand.NewPCG(seed, 8)))
+					})
+					if wrong == c.wrong && err != nil {
+						noticed++
+					}
+					if wrong != c.wrong && err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			if noticed == 0 {
+				t.Error("nothing was noticed")
+			}
+		})
+	}
+}
+
+// replacing replaces and deletes documents, flushes now and then, and compares.
+func replacing(t fatal, x *Index, o oracle, r *rand.Rand) {
+	for version := range uint64(6) {
+		for doc := range uint64(15) {
+			if r.IntN(4) > 0 {
+				put(t, x, o, doc, version, someDocument(r))
+			} else if _, err := x.Delete(context.Background(), doc, version); err == nil {
+				o.change(doc, version, nil)
+			}
+		}
+		if r.IntN(2) == 0 {
+			mustFlush(t, x)
+		}
+	}
+	s := x.Snapshot()
+	defer s.Release()
+	compare(t, s, o, r, 20)
+}
+
+// searching makes long lists and searches them.
+func searching(t fatal, x *Index, o oracle, r *rand.Rand) {
+	long(t, x, o, r, 1200)
+	mustFlush(t, x)
+	s := x.Snapshot()
+	defer s.Release()
+	for n := range 40 {
+		judge(t, s, o, analysis.Query{Must: []analysis.Group{
+			{Terms: []string{"anchor", "common", "often", "filler"}[:1+n%4]}}}, 1+n/4)
+	}
+}
+
+// TestWrongAfterCrashes: a crash shows what is acknowledged or listed too early.
+func TestWrongAfterCrashes(t *testing.T) {
+	for name, wrong := range map[string]Wrong{
+		"right": {}, "ListedBeforeFlush": {ListedBeforeFlush: true},
+		"AckBeforeFlush": {AckBeforeFlush: true},
+	} {
+		noticed := 0
+		for seed := range uint64(5) {
+			crashes, changes := crashing(t, seed, Options{FlushAt: 5, MergeAt: 2, Wrong: wrong})
+			places := map[string]int{}
+			for _, c := range crashes {
+				if places[c.name]++; places[c.name] > 3 {
+					continue
+				}
+				if wrong.ListedBeforeFlush != strings.HasSuffix(c.name, "killed") && wrong != (Wrong{}) {
+					continue // a kill shows the first, and the power only shows the second
+				}
+				if lost(c, changes, wrong, rand.New(rand.NewPCG(seed, 9))) != nil {
+					noticed++
+				}
+			}
+		}
+		if (noticed == 0) != (wrong == Wrong{}) {
+			t.Errorf("%s was noticed %d times", name, noticed)
+		}
+	}
+}
+
+// TestUpdateInTwo: in between the two halves of a replacement, a snapshot has no document.
+func TestUpdateInTwo(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		x := mustOpen(t, newDisk(), Options{Wrong: Wrong{UpdateInTwo: wrong}})
+		missing := 0
+		x.opt.Passed = func(place string) {
+			s := x.Snapshot()
+			defer s.Release()
+			if _, there, known := s.Get(1); !there && (known || s.Generation() > 0) {
+				missing++
+			}
+		}
+		for version := range uint64(3) {
+			put(t, x, oracle{}, 1, version, &analysis.Text{Title: "pizza"})
+		}
+		mustClose(t, x)
+		if (missing > 0) != wrong {
+			t.Errorf("with UpdateInTwo %v, the document was missing %d times", wrong, missing)
+		}
+	}
+}
+
+// FuzzSegment, FuzzLog and FuzzManifest: any bytes are an error, or what was written.
+func FuzzSegment(f *testing.F) {
+	x := mustOpen(f, newDisk(), Options{})
+	for doc := range uint64(3) {
+		put(f, x, oracle{}, doc, 1, someDocument(rand.New(rand.NewPCG(doc, 1))))
+	}
+	mustFlush(f, x)
+	good, _, err := x.files.read(segmentName(0))
+	mustClose(f, x)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add(slices.Repeat([]byte{0xff}, 64))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := openSegment(0, b, nil)
+		if err == nil && !reflect.DeepEqual(b, good) {
+			t.Fatalf("%d other bytes are a segment of %d entries", len(b), s.entries)
+		}
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzLog(f *testing.F) {
+	list := []*change{{doc: 1, entry: entry{2, 3, false}, text: &analysis.Text{Title: "pizza"}},
+		{doc: 2, entry: entry{9, 4, true}}}
+	good := appendFrame(appendFrame(nil, list), list)
+	f.Add(good)
+	f.Add(good[:len(good)-3])
+	f.Add(append(slices.Clone(good[:20]), good...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var read []*change
+		err := readLog(b, func(c *change) error { read = append(read, c); return nil })
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if len(read) > len(b) {
+			t.Fatalf("%d bytes have %d changes", len(b), len(read))
+		}
+		_, _ = changes(b)
+	})
+}
+
+func FuzzManifest(f *testing.F) {
+	good, err := (&manifest{3, 4, []uint64{1, 2}}).encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(binary.LittleEndian.AppendUint32([]byte("{"), checksum([]byte("{"))))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, err := decodeManifest(b); err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestDamaged: a damaged file is an error, and one byte is enough; a log's torn end is none.
+func TestDamaged(t *testing.T) {
+	d := newDisk()
+	x := mustOpen(t, d, Options{FlushAt: 4})
+	r := rand.New(rand.NewPCG(1, 1))
+	for doc := range uint64(11) {
+		put(t, x, oracle{}, doc, 1, someDocument(r))
+	}
+	mustFlush(t, x)
+	for doc := range uint64(3) {
+		put(t, x, oracle{}, doc, 2, someDocument(r))
+	}
+	mustClose(t, x)
+	names, err := d.list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := d.read(manifestName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := decodeManifest(b)
+	if err != nil || len(m.Segments) == 0 {
+		t.Fatal(m, err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "segment") && !slices.ContainsFunc(m.Segments,
+			func(id uint64) bool { return segmentName(id) == name }) {
+			continue // left by a merge that was under way
+		}
+		for range 40 {
+			bad := d.killed()
+			f := bad.names[name]
+			at := r.IntN(len(f.b) - 1)
+			f.b[at] ^= 1 << r.IntN(8)
+			x, err := open(t.Context(), Options{FlushAt: 4}, bad)
+			if err == nil && !strings.HasPrefix(name, logPrefix) {
+				t.Errorf("byte %d of %s is damaged, and nobody noticed", at, name)
+			}
+			if err == nil {
+				mustClose(t, x)
+			} else if !errors.Is(err, ErrCorrupt) {
+				t.Error(err)
+			}
+		}
+	}
+}

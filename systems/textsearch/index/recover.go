@@ -1,0 +1,144 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// recover takes up what the folder has: the segments of the manifest, and what logs have beyond
+// them. Files that no manifest lists are left of a crash, and are removed.
+func (x *Index) recover(ctx context.Context) error {
+	if err := x.readManifest(); err != nil {
+		return err
+	}
+	for _, id := range slices.Clone(x.Segments) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s, err := x.openSegment(id)
+		if err != nil && x.opt.Wrong.ListedBeforeFlush {
+			x.Segments = slices.DeleteFunc(x.Segments, func(i uint64) bool { return i == id })
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("opening %s: %w", segmentName(id), err)
+		}
+		l := leaf{seg: s}
+		for i := range uint32(s.entries) {
+			if !s.entry(i).gone {
+				l.live++
+				l.length += uint64(s.len(i))
+			}
+		}
+		x.leaves = append(x.leaves, l)
+	}
+	x.markOld()
+	x.leaves = append(x.leaves, leaf{mem: x.active})
+	if err := x.replay(); err != nil {
+		return err
+	}
+	return x.freeze()
+}
+
+func (x *Index) readManifest() error {
+	b, release, err := x.files.read(manifestName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		x.manifest, err = decodeManifest(b)
+		err = errors.Join(err, release())
+	}
+	return err
+}
+
+// markOld marks the entries of segments whose documents have a newer one in another segment.
+func (x *Index) markOld() {
+	at := make([]int, len(x.leaves))
+	for {
+		var doc, newest uint64
+		left := false
+		for i, l := range x.leaves {
+			if at[i] == l.seg.entries {
+				continue
+			}
+			d, seq := l.seg.docs.get(at[i]), l.seg.seqs.get(at[i])
+			if !left || d < doc {
+				left, doc, newest = true, d, 0
+			}
+			if d == doc {
+				newest = max(newest, seq)
+			}
+		}
+		if !left {
+			return
+		}
+		for i := range x.leaves {
+			l := &x.leaves[i]
+			if at[i] == l.seg.entries || l.seg.docs.get(at[i]) != doc {
+				continue
+			}
+			if l.seg.seqs.get(at[i]) != newest {
+				l.mark(uint32(at[i]), false)
+			}
+			at[i]++
+		}
+	}
+}
+
+// replay adds the changes that are in logs only, and makes sure that they are durable, because
+// whoever was killed may not have flushed the last ones.
+func (x *Index) replay() error {
+	names, err := x.files.list()
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	x.seq = x.Flushed
+	for _, name := range names {
+		number, isLog := strings.CutPrefix(name, logPrefix)
+		if isLog {
+			if x.logs, err = strconv.ParseUint(number, 16, 64); err != nil {
+				return corrupt(name + " is no log's name")
+			}
+			err = x.replayLog(name)
+		} else if name != manifestName && !strings.HasPrefix(name, keptPrefix) &&
+			!slices.ContainsFunc(x.Segments, func(id uint64) bool { return name == segmentName(id) }) {
+			err = x.files.remove(name)
+		}
+		if err != nil {
+			return fmt.Errorf("taking up %s: %w", name, err)
+		}
+	}
+	return x.files.flushFolder()
+}
+
+// replayLog adds the changes of one log that are not in segments. Sequence numbers have no gaps.
+func (x *Index) replayLog(name string) error {
+	b, release, err := x.files.read(name)
+	if err != nil {
+		return err
+	}
+	err = readLog(b, func(c *change) error {
+		if c.seq > x.seq+1 {
+			return corrupt(fmt.Sprintf("change %d follows %d", c.seq, x.seq))
+		}
+		if c.seq > x.seq {
+			r := &request{change: *c}
+			if !c.gone {
+				r.read(x.opt.Wrong)
+			}
+			x.seq = c.seq
+			x.add(r)
+		}
+		return nil
+	})
+	x.active.logs = append(x.active.logs, name)
+	x.active.bytes += len(b)
+	return errors.Join(err, release(), x.files.flush(name))
+}

@@ -1,0 +1,186 @@
+package index
+
+import (
+	"slices"
+	"sync/atomic"
+)
+
+// leaf is a part of a view: the entries of a segment, or the first of a memory. It does not change;
+// but the goroutine that writes has a copy that does, until it publishes that.
+type leaf struct {
+	seg *segment
+	mem *memory
+	// rows are the entries of a memory, in a slice to which later ones are added behind its end.
+	rows []row
+	// old has a bit for each entry that is not its document's newest one.
+	old    []uint64
+	marked int    // how many these are
+	live   int64  // entries that are not old and do not say that a document is deleted
+	length uint64 // the sum of their len
+	owned  bool   // old is not published yet
+}
+
+func (l *leaf) entries() int {
+	if l.seg != nil {
+		return l.seg.entries
+	}
+	return len(l.rows)
+}
+
+func (l *leaf) row(i uint32) row {
+	if l.seg != nil {
+		return row{l.seg.doc(i), l.seg.entry(i), l.seg.len(i)}
+	}
+	return l.rows[i]
+}
+
+func (l *leaf) doc(i uint32) uint64 {
+	if l.seg != nil {
+		return l.seg.doc(i)
+	}
+	return l.rows[i].doc
+}
+
+func (l *leaf) len(i uint32) uint32 {
+	if l.seg != nil {
+		return l.seg.len(i)
+	}
+	return l.rows[i].len
+}
+
+// isOld says whether a document has a newer entry.
+func (l *leaf) isOld(i uint32) bool {
+	return int(i>>6) < len(l.old) && l.old[i>>6]>>(i&63)&1 != 0
+}
+
+// mark makes an entry old.
+func (l *leaf) mark(i uint32, countsDeleted bool) {
+	if l.isOld(i) {
+		return
+	}
+	if !l.owned {
+		l.old, l.owned = slices.Clone(l.old), true
+	}
+	if need := int(i>>6) + 1; need > len(l.old) {
+		l.old = append(l.old, make([]uint64, need-len(l.old))...)
+	}
+	l.old[i>>6] |= 1 << (i & 63)
+	l.marked++
+	if r := l.row(i); !r.gone && !countsDeleted {
+		l.live--
+		l.length -= uint64(r.len)
+	}
+}
+
+// find finds the newest entry that the leaf has of a document. In a memory it is found among all
+// entries, by the goroutine that adds to it.
+func (l *leaf) find(doc uint64) (uint32, bool) {
+	if l.seg != nil {
+		return l.seg.find(doc)
+	}
+	i, is := l.mem.newest[doc]
+	return i, is
+}
+
+// cursor opens the postings of a term; nil if the leaf has none.
+func (l *leaf) cursor(term string) *cursor {
+	if l.seg != nil {
+		if list := l.seg.list(term); list != nil {
+			return segmentCursor(l.seg, list)
+		}
+		return nil
+	}
+	p := l.mem.list(term, len(l.rows))
+	if p == nil {
+		return nil
+	}
+	return &cursor{n: len(p.ats), ats: p.ats, tfs: p.tfs, positions: p.positions}
+}
+
+// view is what a snapshot sees.
+type view struct {
+	generation uint64
+	leaves     []leaf // segments, and then memories
+	docs       int64
+	length     uint64
+	refs       atomic.Int64
+}
+
+// hold holds the view, unless it was given up.
+func (v *view) hold() bool {
+	for {
+		n := v.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if v.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// drop gives up the view, and the last one that does gives up the segments.
+func (v *view) drop() {
+	if v.refs.Add(-1) == 0 {
+		for i := range v.leaves {
+			if s := v.leaves[i].seg; s != nil {
+				_ = s.drop() // the address space is lost, and nobody can do anything about that
+			}
+		}
+	}
+}
+
+// Snapshot is an index at one generation, whatever is changed or merged meanwhile.
+type Snapshot struct {
+	v *view
+	x *Index
+}
+
+// Release gives up what the snapshot holds: files that were merged are on disk until then. It must
+// be called once, and no search may be under way.
+func (s *Snapshot) Release() { s.v.drop() }
+
+// Generation is the highest sequence number that the snapshot reflects; it reflects none above.
+func (s *Snapshot) Generation() uint64 { return s.v.generation }
+
+// Get is what the snapshot knows of a document: the version of its newest change, and whether it is
+// there or was deleted by that.
+func (s *Snapshot) Get(doc uint64) (version uint64, there, known bool) {
+	for i := range s.v.leaves {
+		l := &s.v.leaves[i]
+		if l.seg == nil {
+			for j, r := range l.rows {
+				if r.doc == doc && !l.isOld(uint32(j)) {
+					return r.version, !r.gone, true
+				}
+			}
+		} else if at, is := l.seg.find(doc); is && !l.isOld(at) {
+			r := l.row(at)
+			return r.version, !r.gone, true
+		}
+	}
+	return 0, false, false
+}
+
+// Each calls a function with each document, in no order.
+func (s *Snapshot) Each(f func(doc, version uint64)) {
+	for i := range s.v.leaves {
+		l := &s.v.leaves[i]
+		for at := range uint32(l.entries()) {
+			if r := l.row(at); !r.gone && !l.isOld(at) {
+				f(r.doc, r.version)
+			}
+		}
+	}
+}
+
+// Segments describes the segments.
+func (s *Snapshot) Segments() (list []SegmentInfo) {
+	for i := range s.v.leaves {
+		if l := &s.v.leaves[i]; l.seg != nil {
+			list = append(list, SegmentInfo{l.seg.id, l.live, int64(l.seg.entries) - l.live,
+				int64(len(l.seg.bytes)), whole(l.seg.bytes)})
+		}
+	}
+	return list
+}

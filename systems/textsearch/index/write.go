@@ -1,0 +1,199 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+)
+
+// run makes changes until the index is closed.
+func (x *Index) run() {
+	for {
+		x.tidy()
+		requests := x.requests
+		if x.flushing && x.full() {
+			requests = nil // memory is bounded
+		}
+		select {
+		case r := <-requests:
+			x.commit(x.gather(r))
+		case done := <-x.finished:
+			x.list(done)
+		case w := <-x.flushes:
+			x.waiting = append(x.waiting, w)
+		case <-x.stop.Done():
+			return
+		}
+	}
+}
+
+// full says whether there is enough in memory for a segment.
+func (x *Index) full() bool {
+	return len(x.active.rows) >= x.opt.FlushAt || x.active.bytes >= maxLog
+}
+
+// gather takes the requests that wait.
+func (x *Index) gather(r *request) []*request {
+	list := []*request{r}
+	for bytes := 0; len(list) < maxBatch && bytes < maxLog/4; {
+		select {
+		case r := <-x.requests:
+			list = append(list, r)
+			if t := r.text; t != nil {
+				bytes += len(t.Title) + len(t.Tags) + len(t.Description) + len(t.Body)
+			}
+		default:
+			return list
+		}
+	}
+	return list
+}
+
+// commit makes changes durable, then visible, and then answers.
+func (x *Index) commit(list []*request) {
+	accepted, changes := x.order(list)
+	if len(accepted) > 0 && x.failure == nil {
+		x.failure = x.record(changes)
+	}
+	if x.failure != nil { // nor is it known what the others are stale by
+		for _, r := range list {
+			r.seq, r.err = 0, fmt.Errorf("%w: %w", ErrClosed, x.failure)
+		}
+	} else if len(accepted) > 0 {
+		x.seq = accepted[len(accepted)-1].seq
+		x.apply(accepted)
+	}
+	for _, r := range list {
+		close(r.done)
+	}
+}
+
+// order gives sequence numbers to those requests that are not stale.
+func (x *Index) order(list []*request) (accepted []*request, changes []*change) {
+	newest := map[uint64]uint64{}
+	seq := x.seq
+	for _, r := range list {
+		known, is := newest[r.doc]
+		if !is {
+			if l, at := x.locate(r.doc); l != nil {
+				known, is = l.row(at).version, true
+			}
+		}
+		if is && r.version <= known {
+			r.err = fmt.Errorf("%w: document %d has %d", ErrStale, r.doc, known)
+			continue
+		}
+		newest[r.doc] = r.version
+		seq++
+		r.seq = seq
+		accepted, changes = append(accepted, r), append(changes, &r.change)
+	}
+	return accepted, changes
+}
+
+// record writes changes to the log.
+func (x *Index) record(list []*change) error {
+	b := appendFrame(nil, list)
+	_, err := x.log.Write(b)
+	if err == nil && !x.opt.Wrong.AckBeforeFlush {
+		err = x.log.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("writing the log: %w", err)
+	}
+	x.active.bytes += len(b)
+	x.opt.Passed(PlaceLogged)
+	return nil
+}
+
+// locate finds the newest entry of a document.
+func (x *Index) locate(doc uint64) (found *leaf, at uint32) {
+	var seq uint64
+	for i := range x.leaves {
+		l := &x.leaves[i]
+		if j, is := l.find(doc); is {
+			if s := l.row(j).seq; found == nil || s > seq {
+				found, at, seq = l, j, s
+			}
+		}
+	}
+	return found, at
+}
+
+// apply makes changes visible.
+func (x *Index) apply(list []*request) {
+	if x.opt.Wrong.UpdateInTwo {
+		for _, r := range list {
+			x.supersede(r.doc)
+		}
+		x.publish()
+		x.opt.Passed(PlaceLogged)
+	}
+	for _, r := range list {
+		x.add(r)
+	}
+	x.publish()
+}
+
+// supersede makes the newest entry of a document an old one.
+func (x *Index) supersede(doc uint64) {
+	if l, at := x.locate(doc); l != nil {
+		l.mark(at, x.opt.Wrong.CountsDeleted)
+	}
+}
+
+// add adds a change to the memory.
+func (x *Index) add(r *request) {
+	x.supersede(r.doc)
+	x.active.add(row{r.doc, r.entry, r.len}, r.list)
+	l := &x.leaves[len(x.leaves)-1]
+	l.rows = x.active.rows
+	if !r.gone {
+		l.live++
+		l.length += uint64(r.len)
+	}
+}
+
+// publish makes the leaves what new snapshots see.
+func (x *Index) publish() {
+	v := &view{generation: x.seq, leaves: make([]leaf, len(x.leaves))}
+	v.refs.Store(1)
+	for i := range x.leaves {
+		l := &x.leaves[i]
+		l.owned = false
+		v.leaves[i] = *l
+		v.docs += l.live
+		v.length += l.length
+		if l.seg != nil {
+			l.seg.refs.Add(1)
+		}
+	}
+	if before := x.now.Swap(v); before != nil {
+		before.drop()
+	}
+}
+
+// freeze begins another memory and another log.
+func (x *Index) freeze() error {
+	if x.log != nil {
+		if err := errors.Join(x.log.Sync(), x.log.Close()); err != nil {
+			return fmt.Errorf("ending a log: %w", err)
+		}
+		x.active = newMemory()
+	}
+	x.logs++
+	name := logName(x.logs)
+	log, err := x.files.create(name)
+	if err == nil {
+		x.log = log
+		err = x.files.flushFolder()
+	}
+	if err != nil {
+		return fmt.Errorf("beginning a log: %w", err)
+	}
+	x.active.logs = append(x.active.logs, name)
+	return nil
+}
+
+const logPrefix = "log-"
+
+func logName(number uint64) string { return fmt.Sprintf(logPrefix+"%016x", number) }

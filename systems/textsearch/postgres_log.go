@@ -1,0 +1,78 @@
+package textsearch
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
+	"stampede/systems/textsearch/analysis"
+)
+
+// placeKept is when a change is in Postgres, and its client does not know.
+const placeKept = "kept"
+
+// inPostgres keeps changes in Postgres: what the engines have in common that are built on it.
+type inPostgres struct{ *opened }
+
+// keep makes a change. terms are of postgres_fts.
+func (p inPostgres) keep(
+	ctx context.Context, doc, version uint64, text *analysis.Text, terms *string,
+) (seq int64, err error) {
+	deleted := text == nil
+	if deleted {
+		text = &analysis.Text{}
+	}
+	err = p.DB.Row(ctx, `SELECT change($1, $2, $3, $4, $5, $6, $7, $8::text::tsvector)`,
+		[]any{int64(doc), int64(version), deleted, text.Title, text.Tags, text.Description, text.Body,
+			terms}, &seq)
+	if err != nil {
+		return 0, stores.Failed("making a change", err)
+	}
+	if seq == 0 {
+		return 0, ErrStale
+	}
+	p.Config.Passed(placeKept)
+	return seq, nil
+}
+
+// final reads the changes, and what the documents are by their table.
+func (p inPostgres) final(ctx context.Context, a *Audit) error {
+	return p.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if err = tx.QueryRow(ctx, `SELECT seq FROM head`).Scan(&a.Generation); err != nil {
+			return stores.Failed("reading the generation", err)
+		}
+		a.Log, err = stores.CollectOn[LogRow](ctx, tx,
+			`SELECT doc, version, seq, deleted FROM changes`)
+		if err == nil {
+			a.Documents, err = stores.CollectOn[DocRow](ctx, tx,
+				`SELECT doc, version FROM documents WHERE NOT deleted`)
+		}
+		return stores.Failed("reading the changes", err)
+	})
+}
+
+func (inPostgres) during(_ context.Context, do func() error) error { return do() }
+
+func (inPostgres) reset() error { return nil }
+
+// Close closes nothing: the connections are the harness's.
+func (inPostgres) Close() error { return nil }
+
+// everyTerm is the vocabulary of who does not correct words: every word is in a document.
+type everyTerm struct{}
+
+// Has implements analysis.Vocabulary, and so do the others.
+func (everyTerm) Has(string) bool { return true }
+
+// Frequency is never asked for.
+func (everyTerm) Frequency(string) int64 { return 1 }
+
+// Fuzzy finds nothing.
+func (everyTerm) Fuzzy(string, int) []string { return nil }
+
+// Pair finds nothing.
+func (everyTerm) Pair(string, string) int64 { return 0 }
+
+// Sounds finds nothing.
+func (everyTerm) Sounds(string) []string { return nil }

@@ -1,0 +1,341 @@
+package textsearch_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/textsearch"
+	"stampede/systems/textsearch/analysis"
+	"stampede/systems/textsearch/index"
+)
+
+// proof is what the judges of textsearch are proved by.
+func proof() suttest.Proof[*evidence] {
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
+		Unnoticed: map[string][]string{
+			"every client is shown the newest generation": {"change client of index",
+				"change client of delete", "change client of search"},
+			"a search may be refused":          {"deny search"},
+			"what is said twice is said":       {"double of finds", "double of finds.frequencies"},
+			"memory has what is in no segment": {"drop of segments", "lower documents of segments"},
+			"a segment's name and size are its own": {"raise id of segments", "lower id of segments",
+				"raise bytes of segments", "lower bytes of segments", "exchange bytes of segments",
+				"exchange documents of segments", "exchange id of segments"},
+		},
+		Absent: map[string][]string{
+			"none is refused": {"invent index", "invent search"},
+			"in the end all is of one generation, and no word is corrected": {
+				"exchange generation of finds", "exchange did_you_mean of finds",
+				"exchange documents of finds", "exchange mean_length of finds",
+				"exchange documents of finds.frequencies"},
+		},
+	},
+		textsearch.System(), crowd, anyCrowd, shelfOf)
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
+	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+		{Name: "what is deleted is found", Breaks: textsearch.GoneForGood, Do: undelete},
+	})
+}
+
+// undelete adds a version that is deleted to an answer of a later generation.
+func undelete(e *evidence, pick func(int) int) bool {
+	gone := suttest.PickFrom(e.Audit.Log, pick, func(r *textsearch.LogRow) bool {
+		return r.Deleted && slices.ContainsFunc(e.Audit.Log, func(b textsearch.LogRow) bool {
+			return b.Doc == r.Doc && !b.Deleted && b.Seq < r.Seq
+		}) && !slices.ContainsFunc(e.Audit.Log, func(b textsearch.LogRow) bool {
+			return b.Doc == r.Doc && b.Seq > r.Seq
+		})
+	})
+	if gone == nil {
+		return false
+	}
+	was := slices.IndexFunc(e.Audit.Log, func(b textsearch.LogRow) bool {
+		return b.Doc == gone.Doc && !b.Deleted
+	})
+	return changeFound(e, pick, func(f *textsearch.Found) bool {
+		if f.Generation < gone.Seq {
+			return false
+		}
+		f.Hits = append(f.Hits, textsearch.Hit{Doc: gone.Doc, Version: e.Audit.Log[was].Version})
+		return true
+	})
+}
+
+// changeFound changes an answer for which change returns true.
+func changeFound(
+	e *evidence, pick func(int) int, change func(*textsearch.Found) bool,
+) bool {
+	of := func(r *history.Record) (f textsearch.Found, ok bool) {
+		ok = r.Op.Kind == textsearch.KindSearch && r.Outcome == history.OK &&
+			json.Unmarshal(r.Reply.Body, &f) == nil && change(&f)
+		return f, ok
+	}
+	rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+		_, ok := of(r)
+		return ok
+	})
+	if rec == nil {
+		return false
+	}
+	f, _ := of(rec)
+	rec.Reply.Body, _ = json.Marshal(f)
+	return true
+}
+
+// smallRun is a run that every invariant accepts. Document 1 is indexed, replaced and deleted, and
+// 2 to 5 are indexed, of which 3 and 4 are alike; clients look at them.
+func smallRun() *evidence {
+	e := &evidence{System: textsearch.System(), P: crowd()}
+	x, err := index.Open(context.Background(), index.Options{})
+	if err != nil {
+		panic(err)
+	}
+	s := &shelf{api: textsearch.API(), Index: x}
+	do := func(kind string, request any) {
+		op := s.api.Op(kind, request)
+		start := 10 * ms * time.Duration(1+len(e.Records))
+		s.Do(op, func(reply history.Reply, err error) {
+			r := history.Record{Seq: uint64(len(e.Records)), Op: op, Reply: reply, Outcome: history.OK,
+				Intended: start, Start: start, End: start + 5*ms}
+			if err != nil {
+				r.Outcome, r.Code, r.Err = history.Refused, sut.Code(err), err.Error()
+			}
+			e.Records = append(e.Records, r)
+		})
+	}
+	put := func(doc, version uint64, title, body string) {
+		do(textsearch.KindIndex, textsearch.IndexRequest{Doc: doc, Version: version, Client: 1,
+			Title: title, Body: body})
+	}
+	look := func(id uint64, q string, mode analysis.Mode, n int) {
+		do(textsearch.KindSearch, textsearch.SearchRequest{ID: id, Client: 1, Query: q, Mode: mode,
+			Most: n})
+	}
+	put(1, 16, "green garden m16", "a quiet place") // record 0, change 1
+	put(2, 32, "blue garden m32", "a bridge over quiet water")
+	put(3, 48, "red river m48", "stone bridge")
+	put(4, 64, "red river m64", "stone bridge")
+	put(1, 80, "green house m80", "a quiet place by the river") // 4, change 5
+	look(96, "garden", analysis.And, 10)                        // 5: document 2
+	look(112, "quiet water", analysis.Phrase, 10)
+	look(128, "stone bri", analysis.Prefix, 10) // 7: 3 and 4
+	look(144, "rivver", analysis.And, 1)        // 8: 3; not 4, which is as good, and 1
+
+	do(textsearch.KindDelete, // 9, change 6
+		textsearch.DeleteRequest{Doc: 1, Version: 160, Client: 1})
+	look(176, "m80", analysis.And, 10) // 10: nothing
+	put(1, 81, "too late", "")         // 11: refused
+	put(5, 208, "yellow m208", "")     // 12, change 7
+
+	e.Records[5].Start = e.Records[4].End - ms // they overlap
+	e.Audit = s.audit()
+	if err := x.Close(); err != nil {
+		panic(err)
+	}
+	return e
+}
+
+type clause suttest.Case[*evidence]
+
+// TestClauses: each clause accepts what is right and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	asIs := func(*evidence) {}
+	found := func(record int, change func(*textsearch.Found)) func(*evidence) {
+		return func(e *evidence) {
+			var f textsearch.Found
+			if err := json.Unmarshal(e.Records[record].Reply.Body, &f); err != nil {
+				t.Fatal(err)
+			}
+			change(&f)
+			e.Records[record].Reply.Body, _ = json.Marshal(f)
+		}
+	}
+	hits := func(record int, list ...textsearch.Hit) func(*evidence) {
+		return found(record, func(f *textsearch.Found) { f.Hits = list })
+	}
+	without := func(records ...int) func(*evidence) {
+		return func(e *evidence) {
+			for _, i := range slices.Backward(records) {
+				e.Records = slices.Delete(e.Records, i, i+1)
+			}
+		}
+	}
+	own := func(e *evidence) { e.Audit.Scoring = "own" }
+	suttest.Clauses(t, proof(), smallRun, []clause{
+		{textsearch.ChangesKept, "all of it", check.Held, asIs, ""},
+		{textsearch.ChangesKept, "one is missing", check.Broken, func(e *evidence) {
+			e.Audit.Log = e.Audit.Log[1:]
+		}, "was acknowledged"},
+		{textsearch.ChangesKept, "nobody asked", check.Broken, func(e *evidence) {
+			e.Audit.Log[2].Version = 999
+		}, "999"},
+		{textsearch.ChangesKept, "one of unknown outcome is there", check.Held, func(e *evidence) {
+			e.Records[1].Outcome, e.Records[1].End = history.Unknown, history.Never
+		}, ""},
+		{textsearch.ChangesKept, "another number", check.Broken, func(e *evidence) {
+			e.Audit.Log[6].Seq = 8
+		}, "acknowledged as change 7"},
+		{textsearch.ChangesKept, "a lower number than before", check.Broken, func(e *evidence) {
+			e.Audit.Log[0].Seq, e.Audit.Log[1].Seq = 2, 1
+			e.Records[0].Reply.Body = []byte(`{"seq":2,"visible_within_ms":0}`)
+			e.Records[1].Reply.Body = []byte(`{"seq":1,"visible_within_ms":0}`)
+		}, "has version 1, and one"},
+		{textsearch.ChangesKept, "an older version later", check.Broken, func(e *evidence) {
+			e.Audit.Log[0].Seq, e.Audit.Log[4].Seq = 5, 1
+		}, "document 1"},
+		{textsearch.ChangesKept, "a deletion that was none", check.Broken, func(e *evidence) {
+			e.Audit.Log[1].Deleted = true
+		}, "the wrong kind"},
+		{textsearch.ChangesKept, "refused for nothing", check.Broken, func(e *evidence) {
+			e.Records[11].Op = textsearch.API().Op(textsearch.KindIndex,
+				textsearch.IndexRequest{Doc: 2, Version: 192, Client: 1})
+		}, "there was none"},
+		{textsearch.ChangesKept, "refused because of a later one", check.Broken, func(e *evidence) {
+			e.Records[9].Start, e.Records[9].End = 900*ms, 905*ms
+		}, "version 81 was refused"},
+		{textsearch.ChangesKept, "lost in the end", check.Broken, func(e *evidence) {
+			e.Audit.Documents = e.Audit.Documents[1:]
+		}, "is not there"},
+		{textsearch.ChangesKept, "back in the end", check.Broken, func(e *evidence) {
+			e.Audit.Documents = append(e.Audit.Documents, textsearch.DocRow{Doc: 1, Version: 80})
+		}, "does not follow from the log"},
+		{textsearch.ChangesKept, "there twice", check.Broken, func(e *evidence) {
+			e.Audit.Documents = append(e.Audit.Documents, e.Audit.Documents[0])
+		}, "is there twice"},
+		{textsearch.ChangesKept, "an end that is none", check.Broken, func(e *evidence) {
+			e.Audit.Generation = 6
+		}, "the log ends at 7"},
+		{textsearch.ChangesKept, "nobody searched in the end", check.Broken, func(e *evidence) {
+			e.Audit.Finds = e.Audit.Finds[1:]
+		}, "nothing is said"},
+		{textsearch.ChangesKept, "no log", check.Undecided, func(e *evidence) { e.Audit.Log = nil },
+			"no log"},
+
+		{textsearch.OneGeneration, "as it is", check.Held, asIs, ""},
+		{textsearch.OneGeneration, "an older generation, as it was", check.Held,
+			found(5, func(f *textsearch.Found) {
+				f.Generation, f.Hits = 1, []textsearch.Hit{{Doc: 1, Version: 16, Score: 1}}
+			}), ""},
+		{textsearch.OneGeneration, "a version that was replaced", check.Broken,
+			hits(5, textsearch.Hit{Doc: 2, Version: 32}, textsearch.Hit{Doc: 1, Version: 16}),
+			"replaced by change 5"},
+		{textsearch.OneGeneration, "a version of later", check.Broken,
+			hits(5, textsearch.Hit{Doc: 2, Version: 32}, textsearch.Hit{Doc: 5, Version: 208}),
+			"which is of change 7"},
+		{textsearch.OneGeneration, "a version of another", check.Broken,
+			hits(5, textsearch.Hit{Doc: 2, Version: 32}, textsearch.Hit{Doc: 3, Version: 64}),
+			"it never had"},
+		{textsearch.OneGeneration, "one is missing", check.Broken,
+			hits(7, textsearch.Hit{Doc: 4, Version: 64, Score: 1}), "was not found"},
+		{textsearch.OneGeneration, "of a generation that is none", check.Broken,
+			found(5, func(f *textsearch.Found) { f.Generation = 9 }), "no such change"},
+		{textsearch.OneGeneration, "before it was asked for", check.Broken,
+			found(10, func(f *textsearch.Found) { f.Generation = 7 }), "only asked for at"},
+		{textsearch.OneGeneration, "the end lacks one", check.Broken, func(e *evidence) {
+			e.Audit.Finds[0].Hits = []textsearch.Hit{}
+		}, "in the end"},
+		{textsearch.OneGeneration, "nothing overlaps", check.Undecided, func(e *evidence) {
+			e.Records[5].Start = e.Records[5].End - ms
+		}, "while documents changed"},
+
+		{textsearch.GoneForGood, "as it is", check.Held, asIs, ""},
+		{textsearch.GoneForGood, "it is still there", check.Broken,
+			hits(10, textsearch.Hit{Doc: 1, Version: 80}), "is deleted"},
+		{textsearch.GoneForGood, "an older version of it", check.Broken,
+			hits(10, textsearch.Hit{Doc: 1, Version: 16}), "is deleted"},
+		{textsearch.GoneForGood, "a look from before", check.Held, found(10, func(f *textsearch.Found) {
+			f.Generation, f.Hits = 5, []textsearch.Hit{{Doc: 1, Version: 80}}
+		}), ""},
+		{textsearch.GoneForGood, "back in the end", check.Broken, func(e *evidence) {
+			e.Audit.Finds[1].Hits = []textsearch.Hit{{Doc: 1, Version: 80}}
+		}, "in the end"},
+		{textsearch.GoneForGood, "nobody searched for it", check.Undecided, func(e *evidence) {
+			e.Records, e.Audit.Finds = slices.Delete(e.Records, 10, 11), []textsearch.FindRow{}
+		}, "what had been deleted"},
+
+		{textsearch.HitsMatch, "as it is", check.Held, asIs, ""},
+		{textsearch.HitsMatch, "another document", check.Broken,
+			hits(5, textsearch.Hit{Doc: 3, Version: 48}), "does not match"},
+		{textsearch.HitsMatch, "both words, but not beside each other", check.Broken, func(e *evidence) {
+			e.Records[6].Op = textsearch.API().Op(textsearch.KindSearch, textsearch.SearchRequest{ID: 112,
+				Client: 1, Query: "bridge water", Mode: analysis.Phrase, Most: 10})
+		}, "does not match"},
+		{textsearch.HitsMatch, "twice", check.Broken,
+			hits(5, textsearch.Hit{Doc: 2, Version: 32}, textsearch.Hit{Doc: 2, Version: 32}), "twice"},
+		{textsearch.HitsMatch, "too many", check.Broken, hits(8, textsearch.Hit{Doc: 3, Version: 48},
+			textsearch.Hit{Doc: 4, Version: 64}), "1 were asked for"},
+		{textsearch.HitsMatch, "another correction", check.Broken,
+			found(8, func(f *textsearch.Found) { f.DidYouMean = "riveter" }), "should have been"},
+		{textsearch.HitsMatch, "an answer that is none", check.Broken, func(e *evidence) {
+			e.Records[5].Reply.Body = []byte("[")
+		}, "cannot be read"},
+		{textsearch.HitsMatch, "no phrase", check.Undecided, without(6), "no phrase"},
+
+		{textsearch.Ranked, "as it is", check.Held, asIs, ""},
+		{textsearch.Ranked, "own scores in any measure", check.Held, func(e *evidence) {
+			own(e)
+			hits(7, textsearch.Hit{Doc: 4, Version: 64, Score: 7},
+				textsearch.Hit{Doc: 3, Version: 48, Score: 7})(e)
+		}, "in its own way"},
+		{textsearch.Ranked, "own scores that rise", check.Broken, func(e *evidence) {
+			own(e)
+			hits(7, textsearch.Hit{Doc: 4, Version: 64, Score: 7},
+				textsearch.Hit{Doc: 3, Version: 48, Score: 8})(e)
+		}, "comes after"},
+		{textsearch.Ranked, "equal ones in another order", check.Broken,
+			found(7, func(f *textsearch.Found) { slices.Reverse(f.Hits) }), "comes after"},
+		{textsearch.Ranked, "a score is another one", check.Broken,
+			found(5, func(f *textsearch.Found) { f.Hits[0].Score *= 1.001 }), "should have"},
+		{textsearch.Ranked, "the second of two that are equal", check.Broken,
+			found(8, func(f *textsearch.Found) { f.Hits[0].Doc, f.Hits[0].Version = 4, 64 }),
+			"was not found, and 4"},
+		{textsearch.Ranked, "one too many documents", check.Broken,
+			found(5, func(f *textsearch.Found) { f.Documents++ }), "and the answer says 5"},
+		{textsearch.Ranked, "another mean length", check.Broken,
+			found(5, func(f *textsearch.Found) { f.Length++ }), "of the mean length"},
+		{textsearch.Ranked, "a frequency below the documents", check.Broken,
+			found(5, func(f *textsearch.Found) { f.Frequencies[0].Documents = 0 }), "is in 1 documents"},
+		{textsearch.Ranked, "nothing was left out", check.Undecided, without(8), "equal scores"},
+
+		{textsearch.NeverBack, "as it is", check.Held, asIs, ""},
+		{textsearch.NeverBack, "a change that was acknowledged is missing", check.Broken,
+			found(10, func(f *textsearch.Found) { f.Generation = 5 }), "acknowledged"},
+		{textsearch.NeverBack, "it was promised for later", check.Held, func(e *evidence) {
+			e.Records[9].Reply.Body = []byte(`{"seq":6,"visible_within_ms":60000}`)
+			found(10, func(f *textsearch.Found) { f.Generation = 5 })(e)
+		}, ""},
+		{textsearch.NeverBack, "one goes back", check.Broken, func(e *evidence) {
+			for _, i := range []int{0, 1, 2, 3, 4, 9} {
+				e.Records[i].Outcome, e.Records[i].End = history.Unknown, history.Never
+			}
+			found(7, func(f *textsearch.Found) { f.Generation = 4 })(e)
+		}, "client 1"},
+		{textsearch.NeverBack, "nobody searched", check.Undecided, without(5, 6, 7, 8, 10), "searched"},
+
+		{textsearch.SegmentsWhole, "as it is", check.Held, asIs, ""},
+		{textsearch.SegmentsWhole, "one is not", check.Broken, func(e *evidence) {
+			e.Audit.Segments[0].Whole = false
+		}, "is not whole"},
+		{textsearch.SegmentsWhole, "twice", check.Broken, func(e *evidence) {
+			e.Audit.Segments[0].ID = e.Audit.Segments[1].ID
+		}, "is there twice"},
+		{textsearch.SegmentsWhole, "more than there are", check.Broken, func(e *evidence) {
+			e.Audit.Segments[0].Documents = 50
+		}, "and there are 4"},
+		{textsearch.SegmentsWhole, "none", check.Undecided, func(e *evidence) {
+			e.Audit.Segments = nil
+		}, "no segment"},
+	})
+}

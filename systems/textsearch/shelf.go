@@ -1,0 +1,89 @@
+package textsearch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// shelf opens something for as long as it is needed: with the first operation, or for the length of
+// an audit. So a process that only prepares and audits a design leaves its folder to the one that
+// performs operations.
+type shelf[T io.Closer] struct {
+	open func(context.Context) (T, error)
+
+	mu     sync.RWMutex // held by who uses it
+	now    T
+	is     bool
+	closed bool
+}
+
+// use lets do work with what is open. An error of the opening is a refusal.
+func (s *shelf[T]) use(ctx context.Context, do func(T) error) error {
+	for {
+		s.mu.RLock()
+		if s.is {
+			defer s.mu.RUnlock()
+			return do(s.now)
+		}
+		s.mu.RUnlock()
+		if err := s.take(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// take opens it.
+func (s *shelf[T]) take(ctx context.Context) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return fmt.Errorf("%w: the service is closed", ErrUnavailable)
+	case s.is:
+		return nil
+	}
+	if s.now, err = s.open(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	s.is = true
+	return nil
+}
+
+// shut closes it until it is used again, unless somebody has done that already: before is what was
+// open.
+func (s *shelf[T]) shut(same func(T) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.is || !same(s.now) {
+		return nil
+	}
+	s.is = false
+	return s.now.Close()
+}
+
+// during has it open while do is at work, and closes it if it was not open before.
+func (s *shelf[T]) during(ctx context.Context, do func() error) error {
+	s.mu.RLock()
+	was := s.is
+	s.mu.RUnlock()
+	if err := s.use(ctx, func(T) error { return nil }); err != nil {
+		return err
+	}
+	err := do()
+	if !was {
+		err = errors.Join(err, s.shut(func(T) bool { return true }))
+	}
+	return err
+}
+
+// Close closes it for good. Further calls do nothing.
+func (s *shelf[T]) Close() error {
+	err := s.shut(func(T) bool { return true })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return err
+}

@@ -1,0 +1,94 @@
+package textsearch_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/api/apitest"
+	"stampede/harness/check"
+	"stampede/harness/env/envtest"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/textsearch"
+)
+
+// stores are shared by all store-backed tests of this package.
+var stores = envtest.NewShared(sut.Postgres)
+
+func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
+
+// TestConformance runs the suite over every variant on real stores.
+func TestConformance(t *testing.T) { suttest.Exercise(t, suite()) }
+
+func suite() suttest.Suite {
+	return suttest.Suite{System: textsearch.System(), Params: crowd(),
+		Space: stores.Namespace, Seed: 1, Ops: 300, Over: 3000 * ms, Summary: summary}
+}
+
+// summary is what documents there are, and the log.
+func summary(raw json.RawMessage) (string, error) {
+	audit, err := api.DecodeAudit[textsearch.Audit](raw)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(audit.Documents, audit.Log), nil
+}
+
+// TestAPI: the API is what its table says, at both ends of the wire.
+func TestAPI(t *testing.T) {
+	audit, err := json.Marshal(textsearch.Audit{Scoring: "own",
+		Log:        []textsearch.LogRow{{Doc: 1, Version: 16, Seq: 1}},
+		Documents:  []textsearch.DocRow{{Doc: 1, Version: 16}},
+		Generation: 1,
+		Finds: []textsearch.FindRow{{Query: "111666",
+			Found: textsearch.Found{Generation: 1, Hits: []textsearch.Hit{{Doc: 1, Version: 16}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apitest.Conform(t, textsearch.API(), textsearch.DefaultParams(), audit, nil)
+	apitest.Written(t, "openapi.yaml", textsearch.API().OpenAPI())
+}
+
+func FuzzRequests(f *testing.F) {
+	apitest.FuzzRequests(f, textsearch.API(), textsearch.DefaultParams())
+}
+
+// TestOtherWords: a server is judged by its codes, whatever its texts are.
+func TestOtherWords(t *testing.T) {
+	suttest.Understood(t, suite(), "disk_segments", apitest.Reworded)
+}
+
+// TestMutantsOnStores: each planted error is named by its invariant. The same run of what it is
+// planted in breaks nothing.
+func TestMutantsOnStores(t *testing.T) {
+	for _, m := range []struct{ control, mutant, named string }{
+		{"disk", "M180", textsearch.GoneForGood},
+		{"disk", "M186", textsearch.Ranked},
+		{"disk", "M187", textsearch.HitsMatch},
+		{"disk", "M189", textsearch.HitsMatch},
+		{"memory", "M188", textsearch.NeverBack},
+		{"scan", "an answer names a later generation", textsearch.OneGeneration},
+		{"bleve", "an answer names an earlier generation", textsearch.OneGeneration},
+		{"memory", "equal ones in any order", textsearch.Ranked},
+		{"fts", "the last hit is missing", textsearch.OneGeneration},
+		{"fts", "all matches any", textsearch.HitsMatch},
+		{"scan", "some deletions are not kept", textsearch.ChangesKept},
+		{"bleve", "indexed later", textsearch.NeverBack},
+	} {
+		t.Run(m.mutant, func(t *testing.T) {
+			run := func(variant string) func(uint64) map[string]check.Verdict {
+				return func(seed uint64) map[string]check.Verdict {
+					p := *crowd()
+					return suttest.Trial{System: textsearch.System(),
+						Variant: textsearch.Mutants()[variant], Params: &p, Space: stores.Namespace,
+						Ops: 250, Every: 10 * ms, Settle: 30 * time.Second}.Run(t, seed)
+				}
+			}
+			suttest.Killed(t, []string{m.named}, run(m.control), run(m.mutant))
+		})
+	}
+}

@@ -1,0 +1,203 @@
+// Package textsearch finds documents by their words while they are indexed, replaced and deleted.
+// Its question: which designs answer each search with exactly the documents of one moment, and
+// never with one that was deleted, through merges, crashes and restarts?
+//
+// Every change has a sequence number. A search names its generation: it reflects all changes up to
+// that number and none above. So whoever knows the changes can say what every search should have
+// found, and, where the formula is known, in which order and with which scores.
+package textsearch
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/sut"
+	"stampede/systems/textsearch/analysis"
+)
+
+// The kinds of operations. A change has its sequence number as Reply.Value, a search its
+// generation.
+const (
+	KindIndex  = "index"
+	KindDelete = "delete"
+	KindSearch = "search"
+)
+
+// The reasons of a refusal; each wraps sut.ErrRefused.
+var (
+	// ErrStale: the version is not above the one that is known of the document.
+	ErrStale = sut.Refusal("stale_version", "a newer version of the document is known")
+	// ErrUnavailable: the index cannot be read now, or another process has it open.
+	ErrUnavailable = sut.Refusal("unavailable", "the index cannot be used now")
+)
+
+// Library is the domain interface: what users ask for.
+type Library interface {
+	Index(ctx context.Context, req IndexRequest) (Changed, error)
+	Delete(ctx context.Context, req DeleteRequest) (Changed, error)
+	Search(ctx context.Context, req SearchRequest) (Found, error)
+}
+
+// IndexRequest adds a document, or replaces it by a newer version. Versions are the operations'
+// identities: no two changes have the same.
+type IndexRequest struct {
+	Doc         uint64 `json:"-" path:"doc" op:"key,doc-" min:"1" max:"9007199254740991"`
+	Version     uint64 `json:"version" op:"id" min:"1" max:"9223372036854775807" doc:"above that of every earlier change of the document"`
+	Client      uint64 `json:"client" op:"client,client-" min:"1" max:"9007199254740991"`
+	Title       string `json:"title" max:"1000" form:"text" doc:"a word counts ten times here"`
+	Tags        string `json:"tags" max:"1000" form:"text" doc:"words with spaces between them; each counts five times"`
+	Description string `json:"description" max:"4000" form:"text" doc:"a word counts three times here"`
+	Body        string `json:"body" max:"40000" form:"text" doc:"a word counts once here"`
+}
+
+func (r IndexRequest) text() *analysis.Text {
+	return &analysis.Text{Title: r.Title, Tags: r.Tags, Description: r.Description, Body: r.Body}
+}
+
+// DeleteRequest deletes a document, or notes that one is deleted that never was there.
+type DeleteRequest struct {
+	Doc     uint64 `json:"-" path:"doc" op:"key,doc-" min:"1" max:"9007199254740991"`
+	Version uint64 `json:"-" query:"version" op:"id" min:"1" max:"9223372036854775807" doc:"above that of every earlier change of the document"`
+	Client  uint64 `json:"-" query:"client" op:"client,client-" min:"1" max:"9007199254740991"`
+}
+
+// SearchRequest asks for documents.
+type SearchRequest struct {
+	ID     uint64        `json:"-" query:"op_id" op:"id" default:"" min:"1" max:"9223372036854775807"`
+	Client uint64        `json:"-" query:"client" op:"client,client-" default:"1" min:"1" max:"9007199254740991"`
+	Query  string        `json:"-" query:"q" op:"key" min:"1" max:"400" form:"text" example:"reliable garden"`
+	Mode   analysis.Mode `json:"-" query:"mode" default:"and" enum:"and,or,phrase,prefix" doc:"documents have all words, one of them, all beside each other in one field, or all and one that begins like the last"`
+	Most   int           `json:"-" query:"n" default:"10" min:"1" max:"100" doc:"how many hits at most"`
+}
+
+// Changed is the answer to a change that is kept.
+type Changed struct {
+	Seq    int64 `json:"seq" op:"value" min:"1" doc:"its sequence number; later changes have higher ones"`
+	Within int64 `json:"visible_within_ms" min:"0" max:"60000" doc:"how soon every search is of a generation that has it; 0 is at once"`
+}
+
+// Found is the answer to a search.
+type Found struct {
+	Generation int64  `json:"generation" op:"value" min:"0" doc:"the answer reflects every change up to this number, and none above"`
+	Hits       []Hit  `json:"hits" doc:"by score, the highest first; equal ones by document"`
+	DidYouMean string `json:"did_you_mean,omitempty" doc:"what was searched instead, in terms, because a word was in no document"`
+	// What the scores were reckoned from, by those who say that they use BM25F.
+	Documents   int64       `json:"documents,omitzero" min:"0" doc:"how many documents there are"`
+	Length      float64     `json:"mean_length,omitzero" min:"0" doc:"their mean length, in weighted terms"`
+	Frequencies []Frequency `json:"frequencies,omitempty" doc:"of each term that was searched for"`
+}
+
+// Hit is a document that was found.
+type Hit struct {
+	Doc     uint64  `json:"doc" min:"1"`
+	Version uint64  `json:"version" min:"1"`
+	Score   float64 `json:"score"`
+}
+
+// Frequency is how many documents have a term.
+type Frequency struct {
+	Term      string `json:"term"`
+	Documents int64  `json:"documents" min:"0" doc:"documents that are deleted or replaced may still count"`
+}
+
+// API is what each operation is as a call, in a history and over HTTP.
+func API() *api.Table[Library] {
+	return &api.Table[Library]{
+		System: "textsearch", Title: "Text search",
+		About: "The API of a service that finds documents by their words. stampede serves its own " +
+			"designs over\nit, and judges any server that implements it.",
+		Kinds: []api.Kind[Library]{
+			api.Op(KindIndex, "PUT /v1/documents/{doc}", Library.Index, api.About{
+				Summary: "Add a document, or replace it by a newer version.",
+				Reply:   "It is kept for good."}),
+			api.Op(KindDelete, "DELETE /v1/documents/{doc}", Library.Delete, api.About{
+				Summary: "Delete a document.",
+				Detail:  "Its version counts on: only a higher one brings the document back.",
+				Reply:   "No search of this generation or a later one finds it."}),
+			api.Op(KindSearch, "GET /v1/search", Library.Search, api.About{
+				Summary: "Find documents.", Reply: "The best ones, as of some generation.",
+				Refuses: []error{ErrUnavailable}}),
+		},
+		Problems: []api.Problem{{Status: http.StatusConflict, Is: ErrStale},
+			{Status: http.StatusServiceUnavailable, Is: ErrUnavailable}},
+		MaxBody: 256 << 10,
+		Reset:   ResetRequest{}, ResetMeans: "Begin without documents.",
+		Begin: func(params any) (any, error) {
+			p, err := sut.ParamsOf[Params](params)
+			return ResetRequest{p.FlushAt, p.MergeAt}, err
+		},
+		PendingMeans: "How much there is to do before searches find everything.",
+		Audit:        Audit{},
+	}
+}
+
+// ResetRequest asks for a new beginning, and says how large segments are where there are such.
+type ResetRequest struct {
+	FlushAt int `json:"flush_at" min:"1" max:"1000000" doc:"changes that are in memory before they become a segment"`
+	MergeAt int `json:"merge_at" min:"2" max:"100" doc:"segments of one size that become one"`
+}
+
+// Audit is what can be read in the end: of the stores, or of a foreign server's audit endpoint.
+type Audit struct {
+	Scoring   string   `json:"scoring" enum:"bm25f,own" doc:"bm25f: by the formula in the README, with the figures that an answer says; own: in any way"`
+	Corrects  bool     `json:"corrects" doc:"a word that is in no document is replaced, by the rules in the README"`
+	Log       []LogRow `json:"log" doc:"every change that was made, in any order"`
+	Documents []DocRow `json:"documents" doc:"what there is now, each once"`
+	// Generation is that of Documents.
+	Generation int64     `json:"generation" min:"0" doc:"of the documents"`
+	Finds      []FindRow `json:"finds" doc:"what is found now for the last word of a title, of the newest two hundred versions that were indexed"`
+	Segments   []Segment `json:"segments,omitempty" doc:"the files that make up the index, of a server that has such"`
+
+	seen *seen
+}
+
+// LogRow is a change.
+type LogRow struct {
+	Doc     uint64 `json:"doc" min:"1"`
+	Version uint64 `json:"version" min:"1"`
+	Seq     int64  `json:"seq" min:"1"`
+	Deleted bool   `json:"deleted" doc:"it was a deletion"`
+}
+
+// DocRow is a document.
+type DocRow struct {
+	Doc     uint64 `json:"doc" min:"1"`
+	Version uint64 `json:"version" min:"1"`
+}
+
+// FindRow is what is found for a word.
+type FindRow struct {
+	Query string `json:"query"`
+	Found
+}
+
+// Segment is a file of an index that is not changed any more.
+type Segment struct {
+	ID        uint64 `json:"id"`
+	Documents int64  `json:"documents" min:"0"`
+	Bytes     int64  `json:"bytes" min:"0"`
+	Whole     bool   `json:"whole" doc:"all of the file is there, and its checksum is right"`
+}
+
+// Params are the workload's parameters, and what the designs are opened for.
+type Params struct {
+	Documents int     `json:"documents" min:"1" max:"10000000" doc:"number of documents"`
+	Skew      string  `json:"skew" enum:"uniform,zipf" doc:"how unevenly documents are changed"`
+	Clients   int     `json:"clients" min:"1" max:"100000" doc:"number of clients"`
+	Indexing  float64 `json:"indexing" min:"0" max:"1" doc:"share of the scheduled operations that index a document; the others search"`
+	Deletes   float64 `json:"deletes" min:"0" max:"1" doc:"share of indexed documents that are deleted at once"`
+	Rivals    float64 `json:"rivals" min:"0" max:"1" doc:"share of these that somebody replaces at the same time"`
+	Twins     float64 `json:"twins" min:"0" max:"1" doc:"share of documents whose texts are alike, so that their scores are equal"`
+
+	FlushAt    int          `json:"flush_at" min:"1" max:"1000000" doc:"changes that are in memory before they become a segment"`
+	MergeAt    int          `json:"merge_at" min:"2" max:"100" doc:"segments of one size that become one"`
+	MergePause sut.Duration `json:"merge_pause" min:"0s" max:"1m" doc:"how much longer a merge takes, as one of large segments does"`
+}
+
+// DefaultParams are a thousand documents, in segments that are small enough to be merged.
+func DefaultParams() Params {
+	return Params{Documents: 1000, Skew: "zipf", Clients: 50, Indexing: 0.4, Deletes: 0.2, Rivals: 0.5,
+		Twins: 0.2, FlushAt: 100, MergeAt: 4, MergePause: sut.Duration(50 * time.Millisecond)}
+}

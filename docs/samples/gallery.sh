@@ -47,7 +47,7 @@ bin/stampede run autocomplete-news --profile smoke --seed 1 --fail-on none --out
 bin/stampede run crawler-hostile --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design disk_frontier,redis_frontier,polite_per_worker
 bin/stampede run textsearch-crash --profile smoke --seed 1 --fail-on none --out "$runs" \
-	--design disk_segments,memory,merge_forgets_deletes,listed_before_flush
+	--design disk_segments,memory,bleve,listed_before_flush
 
 # A fault: Redis stalls and resumes.
 bin/stampede run flash-sale-redis-stall --profile smoke --seed 1 --fail-on none --out "$runs" \

@@ -66,7 +66,7 @@ other half: it serves the API, prepares nothing and runs no role.`,
 	return cmd
 }
 
-func (a *app) serve(system string, f serveFlags) error {
+func (a *app) serve(system string, f serveFlags) (err error) {
 	s, v, params, err := f.resolve(system)
 	if err != nil {
 		return usage(err)
@@ -82,7 +82,7 @@ func (a *app) serve(system string, f serveFlags) error {
 		return withCode(exitEnvironment, fmt.Errorf("making the design's folder: %w", err))
 	}
 	if cfg.Folder != "" && f.folder == "" {
-		defer os.RemoveAll(cfg.Folder)
+		defer func() { err = errors.Join(err, os.RemoveAll(cfg.Folder)) }()
 	}
 	if f.role != "" && f.role != deploy.API {
 		return a.serveRole(v, f.role, cfg)

@@ -349,11 +349,15 @@ func finally(j judged) {
 	j.searchedFor(m)
 }
 
-// searchedFor requires that the newest versions were searched for in the end.
+// searchedFor requires that the newest versions were searched for in the end, at its generation.
 func (j judged) searchedFor(m moment) {
 	asked := map[string]bool{}
 	for _, row := range j.Finds {
 		asked[row.Query] = true
+		if row.Generation != j.Generation {
+			j.Unfinished(nil, "what is found for %q in the end is of generation %d, and the last is %d",
+				row.Query, row.Generation, j.Generation)
+		}
 	}
 	n := 0
 	for _, v := range slices.Backward(m.log) {
@@ -652,19 +656,23 @@ func neverBack(j judged) {
 // segmentsWhole looks at the files in the end.
 func segmentsWhole(j judged) {
 	documents, named := int64(0), map[uint64]bool{}
+	var last []uint64 // the newest change, for want of one that a file names
+	if log := j.Log; len(log) > 0 {
+		last = []uint64{log[len(log)-1].Version}
+	}
 	for _, s := range j.Segments {
 		j.Checked(1)
 		if named[s.ID] {
-			j.Violate(nil, "segment %d is there twice", s.ID)
+			j.Violate(last, "segment %d is there twice", s.ID)
 		}
 		named[s.ID] = true
 		documents += s.Documents
 		if !s.Whole {
-			j.Violate(nil, "segment %d of %d documents is not whole", s.ID, s.Documents)
+			j.Violate(last, "segment %d of %d documents is not whole", s.ID, s.Documents)
 		}
 	}
 	if j.Documents != nil && documents > int64(len(j.Documents)) {
-		j.Violate(nil, "%d documents are in segments, and there are %d", documents, len(j.Documents))
+		j.Violate(last, "%d documents are in segments, and there are %d", documents, len(j.Documents))
 	}
 	j.Need(len(j.Segments) > 0, "there is no segment")
 }

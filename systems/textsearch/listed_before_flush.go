@@ -20,7 +20,8 @@ func listedBeforeFlush() variant {
 		Guarantees: "none once a process is killed between the two steps",
 		GivesUp:    "the order of two steps, and with it changes that were acknowledged",
 
-		Breaks: []sut.Break{{Invariant: ChangesKept, Under: sut.RoleCrash}},
+		Breaks: []sut.Break{{Invariant: SegmentsWhole, Under: sut.RoleCrash},
+			{Invariant: ChangesKept, Under: sut.RoleCrash, Shows: sut.AtTimes}},
 	}, func(st *opened) index.Options {
 		o := sized(st)
 		o.Wrong.ListedBeforeFlush = true

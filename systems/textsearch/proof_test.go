@@ -220,6 +220,9 @@ func TestClauses(t *testing.T) {
 		{textsearch.ChangesKept, "nobody searched in the end", check.Broken, func(e *evidence) {
 			e.Audit.Finds = e.Audit.Finds[1:]
 		}, "nothing is said"},
+		{textsearch.ChangesKept, "an old index in the end", check.Broken, func(e *evidence) {
+			e.Audit.Finds[0].Generation--
+		}, "is of generation"},
 		{textsearch.ChangesKept, "no log", check.Undecided, func(e *evidence) { e.Audit.Log = nil },
 			"no log"},
 

@@ -69,12 +69,15 @@ type Options struct {
 const (
 	PlaceLogged  = "logged"  // changes are in the log and flushed, and nobody sees them yet
 	PlaceWritten = "written" // a segment's file is whole, and no manifest lists it
-	PlaceListed  = "listed"  // a manifest lists a segment, and what it replaces is still there
+	PlaceListed  = "listed"  // a manifest lists what was in memory, whose log is still there
+	PlaceMerged  = "merged"  // a manifest lists what a merge made, of what is still there
 	PlaceMerging = "merging" // a merge has begun to write its output
 )
 
 // Places are all of them.
-func Places() []string { return []string{PlaceLogged, PlaceWritten, PlaceListed, PlaceMerging} }
+func Places() []string {
+	return []string{PlaceLogged, PlaceWritten, PlaceListed, PlaceMerging, PlaceMerged}
+}
 
 // Wrong is what known-wrong designs and mutants do.
 type Wrong struct {
@@ -181,6 +184,7 @@ type Index struct {
 	flushing bool
 	merging  bool
 	waiting  []chan error // for nothing being in memory and nothing being done
+	missing  []uint64     // segments that the manifest lists and that cannot be opened
 	failure  error
 }
 

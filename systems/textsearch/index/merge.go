@@ -57,7 +57,7 @@ func (x *Index) beginFlush() error {
 	x.flushing = true
 	if x.opt.Wrong.ListedBeforeFlush {
 		x.Segments = append(x.Segments, x.Next)
-		if err := x.listed(x.Next+1, x.seq, frozen.mem.logs); err != nil {
+		if err := x.listed(x.Next+1, x.seq, frozen.mem.logs, PlaceListed); err != nil {
 			return err
 		}
 		x.Next--
@@ -328,8 +328,9 @@ func (x *Index) carry(f *finished, now []leaf) {
 // who have mapped them keep what is in them.
 func (x *Index) replace(f *finished, replaced []leaf) error {
 	var logs, names []string
-	flushed := x.Flushed
+	flushed, place := x.Flushed, PlaceListed
 	if f.merges() {
+		place = PlaceMerged
 		for _, l := range replaced {
 			names = append(names, segmentName(l.seg.id))
 			x.Segments = slices.DeleteFunc(x.Segments, func(id uint64) bool { return id == l.seg.id })
@@ -342,16 +343,16 @@ func (x *Index) replace(f *finished, replaced []leaf) error {
 		}
 	}
 	x.Segments = append(x.Segments, f.id)
-	return x.listed(x.Next, flushed, append(names, logs...))
+	return x.listed(x.Next, flushed, append(names, logs...), place)
 }
 
-// listed replaces the manifest and removes files.
-func (x *Index) listed(next, flushed uint64, names []string) error {
+// listed replaces the manifest, passes a place and removes files.
+func (x *Index) listed(next, flushed uint64, names []string, place string) error {
 	x.Next, x.Flushed = next, flushed
 	if err := x.manifest.write(x.files); err != nil {
 		return err
 	}
-	x.opt.Passed(PlaceListed)
+	x.opt.Passed(place)
 	for _, name := range names {
 		if err := x.forget(name); err != nil {
 			return fmt.Errorf("removing a file that was replaced: %w", err)

@@ -22,7 +22,7 @@ func (x *Index) recover(ctx context.Context) error {
 		}
 		s, err := x.openSegment(id)
 		if err != nil && x.opt.Wrong.ListedBeforeFlush {
-			x.Segments = slices.DeleteFunc(x.Segments, func(i uint64) bool { return i == id })
+			x.missing = append(x.missing, id)
 			continue
 		}
 		if err != nil {

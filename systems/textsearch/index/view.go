@@ -101,6 +101,7 @@ func (l *leaf) cursor(term string) *cursor {
 type view struct {
 	generation uint64
 	leaves     []leaf // segments, and then memories
+	missing    []uint64
 	docs       int64
 	length     uint64
 	refs       atomic.Int64
@@ -174,13 +175,16 @@ func (s *Snapshot) Each(f func(doc, version uint64)) {
 	}
 }
 
-// Segments describes the segments.
+// Segments describes the segments that the manifest lists.
 func (s *Snapshot) Segments() (list []SegmentInfo) {
 	for i := range s.v.leaves {
 		if l := &s.v.leaves[i]; l.seg != nil {
 			list = append(list, SegmentInfo{l.seg.id, l.live, int64(l.seg.entries) - l.live,
 				int64(len(l.seg.bytes)), whole(l.seg.bytes)})
 		}
+	}
+	for _, id := range s.v.missing {
+		list = append(list, SegmentInfo{ID: id})
 	}
 	return list
 }

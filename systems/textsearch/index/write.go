@@ -155,7 +155,7 @@ func (x *Index) add(r *request) {
 
 // publish makes the leaves what new snapshots see.
 func (x *Index) publish() {
-	v := &view{generation: x.seq, leaves: make([]leaf, len(x.leaves))}
+	v := &view{generation: x.seq, leaves: make([]leaf, len(x.leaves)), missing: x.missing}
 	v.refs.Store(1)
 	for i := range x.leaves {
 		l := &x.leaves[i]

@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -101,15 +102,18 @@ func allFetched(j *judged) {
 		row := j.seen.rows[key]
 		must := c.from[key] != "" || j.acked[key] != 0 // a seed of unknown outcome may be lost
 		switch {
-		case row == nil && (!must || c.full[host]):
+		case row == nil && (!must || c.full[host] && j.acked[key] == 0): // seeds are never too many
 			continue
 		case row == nil:
-			j.Unfinished(j.opOf(key), "nobody has heard of %s, to which %s leads", key, c.source(key))
+			j.Unfinished(j.opOf(key), "nobody has heard of %s, to which %s leads", key,
+				cmp.Or(c.from[key], "a seed"))
 			continue
 		}
 		j.Checked(1)
 		states[row.State]++
-		if wrong := j.wrong(key, row); wrong != "" {
+		if !slices.Contains([]string{waiting, done, moved, large, gone, disallowed, failed}, row.State) {
+			j.Violate(j.opOf(key), "%s is %q, which is no state", key, row.State)
+		} else if wrong := j.wrong(key, row); wrong != "" {
 			j.Unfinished(j.opOf(key), "%s is %s: %s", key, row.State, wrong)
 		}
 	}
@@ -127,13 +131,6 @@ func allFetched(j *judged) {
 		j.Need(states[state] > 0, "no page is %s", state)
 	}
 	j.Figure("pages done", "", float64(states[done]))
-}
-
-func (c *closure) source(key string) string {
-	if from := c.from[key]; from != "" {
-		return from
-	}
-	return "a seed"
 }
 
 // wrong says why a page cannot be in its state, "" if it can.
@@ -158,6 +155,8 @@ func (j *judged) wrong(key string, row *PageRow) string {
 		}
 	case row.State != want:
 		return "it should be " + want
+	case want == done && row.Fetched < j.mostFetched(page):
+		return "it should be fetched again"
 	}
 	return ""
 }

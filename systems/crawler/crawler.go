@@ -79,9 +79,8 @@ type Page struct {
 func API() *api.Table[Crawler] {
 	return &api.Table[Crawler]{
 		System: "crawler", Title: "Web crawler",
-		About: "The API of a crawler that is given seeds. stampede serves its own designs " +
-			"over\nit, and " +
-			"judges any server that implements it.",
+		About: "The API of a crawler that is given seeds. stampede serves its own designs over it, " +
+			"and judges any server that implements it.",
 		Kinds: []api.Kind[Crawler]{
 			api.Op(KindSeed, "POST /v1/seeds", Crawler.Seed, api.About{
 				Summary: "Crawl a page, and what it leads to.", Reply: "The seed is durable.",
@@ -202,11 +201,10 @@ type Params struct {
 // DefaultParams are two hundred hosts, of which some are hostile.
 func DefaultParams() Params {
 	ms := func(n int) sut.Duration { return sut.Duration(time.Duration(n) * time.Millisecond) }
-	return Params{WebSeed: 1, Hosts: 200, Island: 5, HostsPerIP: 2, Pages: 20,
-		SlowHosts: 0.05, DeadHosts: 0.05, FlakyHosts: 0.1, Traps: 0.1, HostilePages: 0.1,
-		HostileRobots: 0.4, News: 0.05, NewsEvery: ms(2000), Hidden: 3, SlowTime: ms(300),
-		PageTime: ms(2),
-		Delay:    ms(50), CrawlDelay: ms(150), FetchTimeout: ms(1000), RobotsTTL: ms(5000), Attempts: 5,
+	return Params{WebSeed: 1, Hosts: 200, Island: 5, HostsPerIP: 2, Pages: 20, SlowHosts: 0.05,
+		DeadHosts: 0.05, FlakyHosts: 0.1, Traps: 0.1, HostilePages: 0.1, HostileRobots: 0.4,
+		News: 0.05, NewsEvery: ms(2000), Hidden: 3, SlowTime: ms(300), PageTime: ms(2), Delay: ms(50),
+		CrawlDelay: ms(150), FetchTimeout: ms(1000), RobotsTTL: ms(5000), Attempts: 5,
 		RetryPause: ms(100), Redirects: 5, MaxBytes: 100_000, Segments: 8, Repeats: 3, PerHost: 60,
 		Recrawls: 1, RecrawlAfter: ms(1500), Workers: 16, Lease: ms(5000), PerIsland: 5, Twice: 0.3}
 }
@@ -219,10 +217,9 @@ func (p Params) web() web.Shape {
 	return web.Shape{Seed: uint64(p.WebSeed), Hosts: p.Hosts, Island: p.Island,
 		HostsPerIP: p.HostsPerIP, Pages: p.Pages, HostileRobots: p.HostileRobots, Slow: p.SlowHosts,
 		Dead: p.DeadHosts, Flaky: p.FlakyHosts, Traps: p.Traps, HostilePages: p.HostilePages,
-		News:      p.News,
-		NewsEvery: p.NewsEvery.D(), RobotsChange: p.RobotsChange.D(), SlowTime: p.SlowTime.D(),
-		PageTime: p.PageTime.D(), HugeBytes: 2 * p.MaxBytes, FlakyTimes: flakyTimes,
-		CrawlDelay: p.CrawlDelay.D(), SitemapsHidden: p.Hidden}
+		News: p.News, NewsEvery: p.NewsEvery.D(), RobotsChange: p.RobotsChange.D(),
+		SlowTime: p.SlowTime.D(), PageTime: p.PageTime.D(), HugeBytes: 2 * p.MaxBytes,
+		FlakyTimes: flakyTimes, CrawlDelay: p.CrawlDelay.D(), SitemapsHidden: p.Hidden}
 }
 
 // limits are what no crawler goes beyond.

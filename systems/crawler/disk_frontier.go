@@ -36,8 +36,7 @@ import (
 func diskFrontier() variant {
 	return variant{Name: "disk_frontier",
 		Idea: "one process has the frontier in memory, and a log on its disk whose flushes many " +
-			"changes " +
-			"share",
+			"changes share",
 		Guarantees: "what was acknowledged survives a crash, and what was being fetched is fetched " +
 			"again",
 		GivesUp: "a second process, memory for every page, and a pause while the log is replaced",
@@ -99,6 +98,7 @@ type memory struct {
 
 	mu      sync.Mutex
 	log     *journal.Journal
+	began   time.Time
 	failed  error // of the log: what is in memory means nothing any more
 	records int
 	seeds   map[uint64]string
@@ -182,7 +182,7 @@ func openMemory(p Params, folder string) (*memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.log = log
+	m.log, m.began = log, time.Now()
 	rest := p.Delay.D()
 	for _, h := range m.hosts {
 		if h.Rules != nil {
@@ -190,7 +190,7 @@ func openMemory(p Params, folder string) (*memory, error) {
 		}
 	}
 	for _, h := range m.hosts {
-		m.address(h.IP).freeAt = time.Now().Add(rest).UnixNano()
+		m.address(h.IP).freeAt = m.now() + int64(rest)
 	}
 	pages := slices.SortedFunc(maps.Values(m.pages), func(a, b *diskPage) int {
 		return cmp.Compare(a.Seq, b.Seq)
@@ -206,6 +206,10 @@ func openMemory(p Params, folder string) (*memory, error) {
 	}
 	return m, nil
 }
+
+// now is the time in nanoseconds. It begins as what the clock says, for what is read from the disk;
+// from then on nobody can set it.
+func (m *memory) now() int64 { return m.began.UnixNano() + int64(time.Since(m.began)) }
 
 func (m *memory) address(ip string) *address {
 	a := m.addresses[ip]
@@ -320,8 +324,8 @@ func (m *memory) take(_ context.Context, n int) ([]*job, time.Duration, error) {
 	if m.failed != nil {
 		return nil, 0, m.failed
 	}
-	now := time.Now()
-	for len(m.resting) > 0 && m.resting[0].at <= now.UnixNano() {
+	now := m.now()
+	for len(m.resting) > 0 && m.resting[0].at <= now {
 		a := heap.Pop(&m.resting).(*address)
 		a.busy = true
 		class := lowest
@@ -340,17 +344,17 @@ func (m *memory) take(_ context.Context, n int) ([]*job, time.Duration, error) {
 	}
 	wait := idle
 	if len(m.resting) > 0 {
-		wait = time.Duration(m.resting[0].at - now.UnixNano())
+		wait = time.Duration(m.resting[0].at - now)
 	}
 	return jobs, wait, nil
 }
 
 // job is what to ask an address for.
-func (m *memory) job(a *address, now time.Time) *job {
+func (m *memory) job(a *address, now int64) *job {
 	a.fence++
-	j := &job{IP: a.ip, Fence: a.fence, Until: now.Add(m.params.Lease.D() * leases)}
+	j := &job{IP: a.ip, Fence: a.fence, Until: time.Now().Add(m.params.Lease.D() * leases)}
 	due := slices.DeleteFunc(slices.Clone(a.waiting), func(p *diskPage) bool {
-		return max(p.DueAt, m.hosts[p.Host].NotBefore) > now.UnixNano()
+		return max(p.DueAt, m.hosts[p.Host].NotBefore) > now
 	})
 	slices.SortFunc(due, func(a, b *diskPage) int {
 		return cmp.Or(cmp.Compare(a.Task.Priority, b.Task.Priority), cmp.Compare(a.Seq, b.Seq))
@@ -366,7 +370,7 @@ func (m *memory) job(a *address, now time.Time) *job {
 	if h := m.hosts[j.Host]; h != nil {
 		j.Failures = h.Failures
 		if h.Rules != nil {
-			j.Rules = &rules{*h.Rules, (now.UnixNano() - h.RulesAt) / int64(time.Millisecond)}
+			j.Rules = &rules{*h.Rules, (now - h.RulesAt) / int64(time.Millisecond)}
 		}
 	}
 	return j
@@ -444,21 +448,21 @@ func (m *memory) finished(j *job, r *result) (wait func(context.Context) error, 
 	if a.fence != j.Fence {
 		return nil, nil // it is stored: only the wait for the disk was cut short
 	}
-	now := time.Now()
+	now := m.now()
 	var e entry
 	var body []byte
 	if j.Host != "" {
 		h := *m.hosts[j.Host]
-		h.Failures, h.NotBefore = r.Failures, now.Add(r.Quarantine).UnixNano()
+		h.Failures, h.NotBefore = r.Failures, now+int64(r.Quarantine)
 		if r.Rules != nil {
-			h.Rules, h.RulesAt = r.Rules, now.UnixNano()
+			h.Rules, h.RulesAt = r.Rules, now
 		}
 		e.Hosts = []diskHost{h}
 	}
 	for _, o := range r.Pages {
 		p := *m.pages[o.URL]
 		p.State, p.Status, p.Task.Hash, p.Task.EveryMS = o.State, o.Status, o.Hash, o.EveryMS
-		p.DueAt = now.Add(o.Again).UnixNano()
+		p.DueAt = now + int64(o.Again)
 		if o.Kept {
 			p.Task.Tries = 0
 			p.Task.Fetched++
@@ -476,7 +480,7 @@ func (m *memory) finished(j *job, r *result) (wait func(context.Context) error, 
 	}
 	a.waiting = slices.DeleteFunc(a.waiting, func(p *diskPage) bool { return p.State != waiting })
 	a.fence++
-	a.busy, a.freeAt = false, now.Add(r.Rest).UnixNano()
+	a.busy, a.freeAt = false, now+int64(r.Rest)
 	m.lay(a)
 	return wait, nil
 }

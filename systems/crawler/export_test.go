@@ -118,8 +118,11 @@ func CrawlOnDisk(ctx context.Context, p Params, folder string, seeds []string, p
 	st := &opened{Params: p, Config: sut.Config{Folder: folder, Logger: slog.Default()}}
 	f := newFetcher(st, m)
 	for from := 0; from < len(seeds); from += 1000 {
-		list := f.find(ctx, seeds[from:min(len(seeds), from+1000)], 0, 0)
-		if err := m.add(ctx, list); err != nil {
+		list, err := f.find(ctx, seeds[from:min(len(seeds), from+1000)], 0, 0)
+		if err == nil {
+			err = m.add(ctx, list)
+		}
+		if err != nil {
 			return err
 		}
 	}

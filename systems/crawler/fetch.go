@@ -148,8 +148,10 @@ func (c *client) address(ctx context.Context, host string) (string, error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%w: %w", errNoWeb, err)
-	case resp.StatusCode != http.StatusOK:
+	case resp.StatusCode == http.StatusNotFound:
 		return "", fmt.Errorf("%w: %s", ErrNoPage, host)
+	case resp.StatusCode != http.StatusOK:
+		return "", fmt.Errorf("%w: it answers %s", errNoWeb, resp.Status)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -47,7 +45,11 @@ type fetcher struct {
 
 // newFetcher makes a process of its own: nobody else has its agent.
 func newFetcher(st *opened, front frontier) *fetcher {
-	return &fetcher{params: st.Params, cfg: st.Config, front: front, known: known{most: 200_000},
+	most := 200_000
+	if _, is := front.(sets); is {
+		most = 0 // Redis may have forgotten what it had confirmed
+	}
+	return &fetcher{params: st.Params, cfg: st.Config, front: front, known: known{most: most},
 		client: newClient(st.Params, st.Config.Folder, newAgent())}
 }
 
@@ -133,6 +135,8 @@ func (f *fetcher) store(ctx context.Context, j *job, r *result, list []found) er
 // page that these allow.
 func (f *fetcher) do(ctx context.Context, j *job) (*result, []found) {
 	f.cfg.Passed(placeTaken)
+	ctx, cancel := context.WithDeadline(ctx, j.Until) // from then on another process may ask
+	defer cancel()
 	r := &result{Failures: j.Failures}
 	if j.Wait > 0 && !sut.Pause(ctx, j.Wait) {
 		return r, nil
@@ -174,6 +178,7 @@ func (f *fetcher) robots(ctx context.Context, j *job, r *result) []found {
 	if j.Rules != nil {
 		r.Rest = max(r.Rest, j.Rules.Delay)
 	}
+	got := robots.None() // it is not there
 	switch {
 	case errors.Is(a.err, errNoWeb) || ctx.Err() != nil:
 		return nil
@@ -182,22 +187,25 @@ func (f *fetcher) robots(ctx context.Context, j *job, r *result) []found {
 			r.Quarantine = f.params.pause(r.Failures)
 			return nil
 		}
-		r.Rules = robots.All()
+		got = robots.All()
 	case a.status == http.StatusOK:
-		r.Rules = robots.Parse(a.body, web.Agent)
-	default: // it is not there; where a redirect leads is another host's business
-		r.Rules = robots.None()
+		got = robots.Parse(a.body, web.Agent)
+	case a.status >= http.StatusMultipleChoices && a.status < http.StatusBadRequest:
+		got = robots.All() // a redirect is not followed, and may hide rules
 	}
-	r.Failures = 0
-	r.Rest = max(r.Rest, r.Rules.Delay)
 	at := &url.URL{Scheme: "http", Host: j.Host, Path: "/robots.txt"}
-	var list []string
-	for _, text := range r.Rules.Sitemaps {
+	var addresses []string
+	for _, text := range got.Sitemaps {
 		if u, err := links.Normal(at, text, sessions()); err == nil && u.Host == j.Host {
-			list = append(list, u.String())
+			addresses = append(addresses, u.String())
 		}
 	}
-	return f.find(ctx, list, 0, lowest)
+	list, err := f.find(ctx, addresses, 0, lowest)
+	if err != nil {
+		return nil // it is asked for again
+	}
+	r.Rules, r.Failures, r.Rest = got, 0, max(r.Rest, got.Delay)
+	return list
 }
 
 // page fetches a page and decides what becomes of it.
@@ -209,6 +217,7 @@ func (f *fetcher) page(ctx context.Context, r *result, t task, u *url.URL) (list
 	}
 	o := outcome{URL: t.URL, Seq: t.Seq, Asked: true, Status: a.status,
 		EveryMS: t.EveryMS, Hash: t.Hash}
+	var err error
 	switch {
 	case a.large:
 		o.State, o.Kept, o.Hash = large, true, ""
@@ -221,19 +230,21 @@ func (f *fetcher) page(ctx context.Context, r *result, t task, u *url.URL) (list
 	case a.status >= http.StatusMultipleChoices && a.status < http.StatusBadRequest &&
 		a.location != "":
 		o.State, o.Kept = moved, true
-		to, err := links.Normal(u, a.location, sessions())
-		if err == nil && t.Hops < f.params.Redirects {
-			list = f.find(ctx, []string{to.String()}, t.Hops+1, t.Priority)
+		to, wrong := links.Normal(u, a.location, sessions())
+		if wrong == nil && t.Hops < f.params.Redirects {
+			list, err = f.find(ctx, []string{to.String()}, t.Hops+1, t.Priority)
 		}
 	case a.status != http.StatusOK:
 		o.State, o.Kept = gone, true
 	default:
-		sum := sha256.Sum256(a.body)
-		o.State, o.Kept, o.Body, o.Hash = done, true, a.body, hex.EncodeToString(sum[:])
+		o.State, o.Kept, o.Body, o.Hash = done, true, a.body, hashOf(a.body)
 		if a.fresh && t.Fetched < int64(f.params.Recrawls) {
 			o.State, o.Again = waiting, f.params.again(t, &o)
 		}
-		list = f.find(ctx, contents(a, u), 0, min(lowest, t.Priority+1))
+		list, err = f.find(ctx, contents(a, u), 0, min(lowest, t.Priority+1))
+	}
+	if err != nil {
+		return nil // who keeps it without its links has lost them
 	}
 	if o.Kept {
 		r.Failures = 0
@@ -274,7 +285,10 @@ func sessions() []string {
 }
 
 // find makes pages of addresses, without those that are known, beyond the limits, or of no host.
-func (f *fetcher) find(ctx context.Context, list []string, hops, priority int) (out []found) {
+// An error says that of some nobody could tell.
+func (f *fetcher) find(
+	ctx context.Context, list []string, hops, priority int,
+) (out []found, err error) {
 	for _, address := range list {
 		f.mu.Lock()
 		old := f.known.has(address)
@@ -283,15 +297,18 @@ func (f *fetcher) find(ctx context.Context, list []string, hops, priority int) (
 			continue
 		}
 		one, err := f.params.foundAt(ctx, f.client, address)
-		if err == nil {
+		switch {
+		case err == nil:
 			one.Hops, one.Priority = hops, priority
 			out = append(out, one)
+		case !errors.Is(err, ErrNoPage):
+			return nil, err
 		}
 	}
-	return out
+	return out, nil
 }
 
-// foundAt is a page by its address.
+// foundAt is a page by its address. It waits for a web that cannot be asked, as long as ctx lasts.
 func (p Params) foundAt(ctx context.Context, c *client, address string) (found, error) {
 	u, err := links.Normal(nil, address, sessions())
 	if err != nil {
@@ -301,5 +318,8 @@ func (p Params) foundAt(ctx context.Context, c *client, address string) (found, 
 		return found{}, fmt.Errorf("%w: it is beyond the limits", ErrNoPage)
 	}
 	ip, err := c.address(ctx, u.Host)
+	for errors.Is(err, errNoWeb) && sut.Pause(ctx, idle) {
+		ip, err = c.address(ctx, u.Host)
+	}
 	return found{URL: u.String(), Host: u.Host, IP: ip}, err
 }

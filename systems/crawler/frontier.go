@@ -101,13 +101,13 @@ func (p Params) pause(failures int) time.Duration {
 }
 
 // known is a set of pages that are in a frontier for certain, which saves asking it. It forgets
-// everything when it is full.
+// everything when it is full; one of most 0 has none.
 type known struct {
 	most int
 	set  map[string]bool
 }
 
-func (k *known) has(url string) bool { return k.set[url] }
+func (k *known) has(url string) bool { return k.most > 0 && k.set[url] }
 
 func (k *known) put(list []found) {
 	if k.set == nil || len(k.set) > k.most {

@@ -42,32 +42,27 @@ func invariants(p Params) []check.Invariant {
 	})}
 	seeds := check.Effects{Table: seedFact, Kind: check.Named(KindSeed)}
 	return []check.Invariant{
-		s.State(SeedsKept, "an acknowledged seed is kept once, and nothing is that nobody asked "+
-			"for; from "+
-			"then on its page is known, and what is known of a page never becomes less",
+		s.State(SeedsKept, "an acknowledged seed is kept once, and nothing is that nobody asked for; "+
+			"from then on its page is known, and what is known of a page never becomes less",
 			check.AckedDurable(seeds), check.NoPhantom(seeds), check.AtMostOnce(seedFact, check.ByOp),
 			lookedAt),
 		s.State(AllFetched, "every page that seeds lead to is fetched, but for those that are "+
-			"disallowed, "+
-			"beyond the limits or out of reach; and no other page is", judging(p, allFetched)),
+			"disallowed, beyond the limits or out of reach; and no other page is",
+			judging(p, allFetched)),
 		s.State(FetchedOnce, "a page is kept once, and again only if it says how long it is fresh "+
-			"and its "+
-			"time has come; every other request for it failed, or was under way when something broke",
-			judging(p, fetchedOnce)),
-		s.State(Polite, "by the web's clock, between an answer of a host or an address and the "+
-			"next request "+
-			"to it passes as long as it wants", judging(p, polite)),
-		s.State(RobotsHeeded, "a page is asked for only if a robots.txt allows it that was handed out "+
-			"shortly before", judging(p, robotsHeeded)),
-		s.State(WithinLimits, "no page is asked for that is beyond the limits of paths, of "+
-			"redirects or of "+
-			"a host, and no body is larger than may be read", judging(p, withinLimits)),
+			"and its time has come; every other request for it failed, or was under way when something "+
+			"broke", judging(p, fetchedOnce)),
+		s.State(Polite, "by the web's clock, between an answer of a host or an address and the next "+
+			"request to it passes as long as it wants", judging(p, polite)),
+		s.State(RobotsHeeded, "a page is asked for only if a robots.txt allows it that was handed "+
+			"out shortly before", judging(p, robotsHeeded)),
+		s.State(WithinLimits, "no page is asked for that is beyond the limits of paths, of redirects "+
+			"or of a host, and no body is larger than may be read", judging(p, withinLimits)),
 		s.State(StoredAsServed, "the body of a page is one that the web sent whole, and each is "+
 			"stored once",
 			judging(p, storedAsServed)),
-		s.State(AllCounted, "at rest every page that was heard of is done, failed, or out of "+
-			"bounds, and "+
-			"they are as many as were counted", check.Quiescent(pageFact, waiting),
+		s.State(AllCounted, "at rest every page that was heard of is done, failed, or out of bounds, "+
+			"and they are as many as were counted", check.Quiescent(pageFact, waiting),
 			check.AtMostOnce(hostFact, check.ByKey), check.Agree(check.Pair{A: hostFact,
 				B: countedFact, By: check.ByKey | check.ByThing,
 				AtRest: true, OfA: func(f *check.Fact) bool { return f.Thing > 0 }})),
@@ -119,8 +114,8 @@ type seen struct {
 
 func readLog(a *Audit, p Params) *seen {
 	s := &seen{shape: p.web(), pages: map[string][]*web.Exchange{},
-		hosts: map[string][]*web.Exchange{},
-		ips:   map[string][]*web.Exchange{}, rows: map[string]*PageRow{}, agents: map[string]bool{}}
+		hosts: map[string][]*web.Exchange{}, ips: map[string][]*web.Exchange{},
+		rows: map[string]*PageRow{}, agents: map[string]bool{}}
 	for i := range a.Pages {
 		s.rows[keyOf(a.Pages[i].URL)] = &a.Pages[i]
 	}
@@ -233,13 +228,11 @@ func lookedAt(r *check.Run) func() {
 				}
 				if s.page.State == "" && seed.op != 0 && seed.end < s.start {
 					r.Violate([]uint64{seed.op, s.op}, "nobody had heard of %s at %v, and it was "+
-						"acknowledged as "+
-						"a seed at %v", key, s.start, seed.end)
+						"acknowledged as a seed at %v", key, s.start, seed.end)
 				}
 				if s.page.Fetched < most.page.Fetched {
-					r.Violate([]uint64{most.op, s.op}, "%s was fetched %d times at %v, and %d times at "+
-						"%v", key,
-						s.page.Fetched, s.start, most.page.Fetched, most.end)
+					r.Violate([]uint64{most.op, s.op}, "%s was fetched %d times at %v, and %d times at %v",
+						key, s.page.Fetched, s.start, most.page.Fetched, most.end)
 				}
 				tried = tried || s.page.Fetched > 0
 			}
@@ -256,7 +249,7 @@ func (j *judged) excess() (n int) {
 			continue // it fetches nothing
 		}
 		deaths := check.Deaths(w, fetcherName)
-		if deaths == 0 {
+		if deaths == 0 && !check.Strikes(w, fetcherName, "crash") { // whose place was not reached
 			deaths = len(j.seen.agents)
 		}
 		n += deaths * j.p.Workers
@@ -277,15 +270,12 @@ func fetchedOnce(j *judged) {
 			j.Violate(j.opOf(key), "%s is a page twice", key)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(j.seen.pages)) {
+	for _, key := range slices.Sorted(maps.Keys(j.seen.rows)) { // others are said by allFetched
 		if strings.HasSuffix(key, "/robots.txt") {
 			continue
 		}
 		j.Checked(1)
 		list, row := j.seen.pages[key], j.seen.rows[key]
-		if row == nil {
-			continue // said by allFetched
-		}
 		page, _ := j.seen.shape.Find(key)
 		if most := j.mostFetched(page); row.Fetched > most {
 			j.Violate(j.opOf(key), "%s was kept %d times, and may be %d times", key, row.Fetched, most)
@@ -299,12 +289,11 @@ func fetchedOnce(j *judged) {
 			}
 		}
 		if row.Fetched > good {
-			j.Violate(j.opOf(key), "%s is said to be fetched %d times, and the web answered %d "+
-				"requests", key,
-				row.Fetched, good)
+			j.Violate(j.opOf(key), "%s is said to be fetched %d times, and the web answered %d requests",
+				key, row.Fetched, good)
 		}
-		if row.Fetched == 0 && row.State == done {
-			j.Violate(j.opOf(key), "%s is done and was never fetched", key)
+		if row.Fetched == 0 && slices.Contains([]string{done, moved, large, gone}, row.State) {
+			j.Violate(j.opOf(key), "%s is %s and was never fetched", key, row.State)
 		}
 		if more := good - row.Fetched - max(0, row.Failed-vain); more > 0 {
 			lost += int(more)
@@ -314,17 +303,18 @@ func fetchedOnce(j *judged) {
 	}
 	if excess := j.excess(); lost > excess {
 		j.Violate(j.opOf(example), "%d answers of the web were not kept, one of them for %s; %d "+
-			"requests at "+
-			"most were under way when something broke", lost, example, excess)
+			"requests at most were under way when something broke", lost, example, excess)
 	}
 	j.Figure("requests that came to nothing", "", float64(lost))
-	j.Need(j.seen.raced >= leastTogether, "%d requests were under way while another one was; at "+
-		"least %d "+
-		"are needed", j.seen.raced, leastTogether)
+	j.overlapped()
 }
 
-// leastTogether is how many requests must overlap another one.
-const leastTogether = 20
+// overlapped asks for requests at the same time.
+func (j *judged) overlapped() {
+	const least = 20
+	j.Need(j.seen.raced >= least, "%d requests were under way while another one was; at least %d are "+
+		"needed", j.seen.raced, least)
+}
 
 func (j *judged) mostFetched(page web.Page) int64 {
 	if page.News {
@@ -370,9 +360,7 @@ func clockSlack(d time.Duration) time.Duration { return time.Millisecond + d/100
 func polite(j *judged) {
 	j.gaps("host", j.seen.hosts)
 	j.gaps("address", j.seen.ips)
-	j.Need(j.seen.raced >= leastTogether, "%d requests were under way while another one was; at "+
-		"least %d "+
-		"are needed", j.seen.raced, leastTogether)
+	j.overlapped()
 }
 
 func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
@@ -391,8 +379,7 @@ func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
 				}
 				if gap < least-clockSlack(least) {
 					j.Violate(append(j.opOf(last.Key), j.opOf(e.Key)...), "%s %s was asked for %s %v after "+
-						"it was "+
-						"still being asked for %s; it wants %v", what, who, e.Key, gap, last.Key, least)
+						"it was still being asked for %s; it wants %v", what, who, e.Key, gap, last.Key, least)
 				}
 			}
 			if last == nil || e.SeenNS > last.SeenNS {
@@ -412,9 +399,8 @@ func robotsHeeded(j *judged) {
 		var handed []*web.Exchange
 		for _, e := range j.seen.hosts[name] {
 			if in := j.seen.shape.Version(time.Duration(e.AtNS)); e.Rules != in {
-				j.Violate(j.opOf(e.Key), "the web's log says of %s that version %d of robots.txt was "+
-					"in force, "+
-					"and it was %d", e.Key, e.Rules, in)
+				j.Violate(j.opOf(e.Key), "the web's log says of %s that version %d of robots.txt was in "+
+					"force, and it was %d", e.Key, e.Rules, in)
 			}
 			if strings.HasSuffix(e.Key, "/robots.txt") {
 				handed = append(handed, e)
@@ -434,14 +420,12 @@ func robotsHeeded(j *judged) {
 			switch {
 			case allowed:
 			case last == nil:
-				j.Violate(j.opOf(e.Key), "%s was asked for at %v of the web's clock, before a "+
-					"robots.txt of its "+
-					"host was handed out", e.Key, time.Duration(e.AtNS))
+				j.Violate(j.opOf(e.Key), "%s was asked for at %v of the web's clock, before a robots.txt "+
+					"of its host was handed out", e.Key, time.Duration(e.AtNS))
 			default:
 				j.Violate(j.opOf(e.Key), "%s was asked for at %v of the web's clock; the robots.txt of "+
-					"its host "+
-					"was handed out at %v in version %d, and nothing that is as new allows it", e.Key,
-					time.Duration(e.AtNS), time.Duration(last.SeenNS), last.Rules)
+					"its host was handed out at %v in version %d, and nothing that is as new allows it",
+					e.Key, time.Duration(e.AtNS), time.Duration(last.SeenNS), last.Rules)
 			}
 		}
 	}
@@ -489,8 +473,8 @@ func storedAsServed(j *judged) {
 		if !slices.ContainsFunc(j.seen.pages[key], func(e *web.Exchange) bool {
 			return e.Live && e.Hash == row.Hash
 		}) {
-			j.Violate(j.opOf(key), "the body of %s is %.12s, and the web never sent it "+
-				"whole", key, row.Hash)
+			j.Violate(j.opOf(key), "the body of %s is %.12s, and the web never sent it whole", key,
+				row.Hash)
 		}
 		if !bodies[row.Hash] {
 			j.Violate(j.opOf(key), "the body of %s, %.12s, is not stored", key, row.Hash)

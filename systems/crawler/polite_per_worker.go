@@ -25,8 +25,8 @@ func politePerWorker() variant {
 		return &eachWorker{tables: tables{st}, next: make([]map[string]time.Time, st.Params.Workers)}
 	}
 	return variant{Name: "polite_per_worker",
-		Idea: "pages are leased, and not addresses; each worker remembers when it last asked " +
-			"an address",
+		Idea: "pages are leased, and not addresses; each worker remembers when it last asked an " +
+			"address",
 		Guarantees: "each page once, and no worker asks an address too often",
 		GivesUp:    "politeness: many workers ask an address at once",
 		Breaks:     []sut.Break{{Invariant: Polite, Under: sut.Load}},

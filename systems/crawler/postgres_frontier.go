@@ -30,12 +30,10 @@ import (
 func postgresFrontier() variant {
 	return variant{Name: "postgres_frontier",
 		Idea: "an address of the web is a row with a lease and a fence; processes take those that " +
-			"are " +
-			"due with SKIP LOCKED",
+			"are due with SKIP LOCKED",
 		Guarantees: "each page stored once, and each host asked by one process at a time, whoever dies",
 		GivesUp: "three transactions for a page, and an address until its lease is over when a " +
-			"process " +
-			"dies",
+			"process dies",
 		Roles: []role{crawls(func(st *opened) frontier { return tables{st} })},
 		Open: func(_ context.Context, st *opened) (Crawler, error) {
 			return newDesk(st, tables{st}), nil

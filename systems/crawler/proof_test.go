@@ -190,8 +190,8 @@ func TestClauses(t *testing.T) {
 		}, "nobody saw"},
 
 		{crawler.AllFetched, "as it is", check.Held, asIs, ""},
-		{crawler.AllFetched, "one is not known", check.Broken, none("disallowed"), "nobody has " +
-			"heard of"},
+		{crawler.AllFetched, "one is not known", check.Broken, none("disallowed"), "nobody has heard " +
+			"of"},
 		{crawler.AllFetched, "one is not fetched", check.Broken,
 			row("done", func(_ *evidence, r *crawler.PageRow) { r.State = "waiting" }),
 			"it should be done"},
@@ -210,11 +210,35 @@ func TestClauses(t *testing.T) {
 		}, "nothing leads to it"},
 		{crawler.AllFetched, "one that is not known is asked for", check.Broken,
 			request(web.Exchange{Key: "h0.test/unfollowed/1", Status: 200}), "is not known"},
+		{crawler.AllFetched, "in no state", check.Broken,
+			row("done", func(_ *evidence, r *crawler.PageRow) { r.State = "taken" }), "which is no state"},
+		{crawler.AllFetched, "one is not fetched again", check.Broken, func(e *evidence) {
+			i := slices.IndexFunc(e.Audit.Pages, func(r crawler.PageRow) bool {
+				return r.State == "done" && r.Fetched > 1
+			})
+			e.Audit.Pages[i].Fetched = 1
+		}, "fetched again"},
 		{crawler.AllFetched, "no log", check.Undecided, noLog, "no log"},
 
 		{crawler.FetchedOnce, "as it is", check.Held, asIs, ""},
 		{crawler.FetchedOnce, "kept twice", check.Broken,
 			row("done", func(_ *evidence, r *crawler.PageRow) { r.Fetched = 3 }), "was kept 3 times"},
+		{crawler.FetchedOnce, "the web never answered", check.Broken,
+			row("gone", func(e *evidence, r *crawler.PageRow) {
+				e.Audit.Log = slices.DeleteFunc(e.Audit.Log, func(x web.Exchange) bool {
+					return "http://"+x.Key == r.URL
+				})
+			}), "the web answered 0 requests"},
+		{crawler.FetchedOnce, "moved, and nobody asked", check.Broken,
+			row("moved", func(_ *evidence, r *crawler.PageRow) { r.Fetched = 0 }), "was never fetched"},
+		{crawler.FetchedOnce, "a crash that never came explains nothing", check.Broken,
+			row("moved", func(e *evidence, r *crawler.PageRow) {
+				r.Failed = 0
+				request(web.Exchange{Key: strings.TrimPrefix(r.URL, "http://"), Status: 302})(e)
+				e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "dies", Start: ms,
+					End: 2 * ms, Fault: "crash fetcher at stored", Effects: []byte(`{"crashes":[]}`),
+					Evidence: []string{"it was armed"}}}
+			}), "were not kept"},
 		{crawler.FetchedOnce, "known twice", check.Broken,
 			row("done", func(e *evidence, r *crawler.PageRow) {
 				e.Audit.Pages = append(e.Audit.Pages, *r)

@@ -39,22 +39,23 @@ var (
 // The guarantee: each page is stored once, and each address is one process's, whoever dies but
 // Redis.
 //
-// It gives up: what the append-only file has not flushed when the power fails, a second of it;
-// memory for all bodies; and priorities between addresses, which are taken in the order of time.
+// It gives up: what the append-only file has not flushed when the power fails, a second of it:
+// seeds, which pages were fetched, and when hosts were asked last; memory for all bodies; and
+// priorities between addresses, which are taken in the order of time.
 func redisFrontier() variant {
 	return variant{Name: "redis_frontier",
-		Idea: "sorted sets of addresses and of their pages by time, and scripts that take, store " +
-			"and add " +
-			"at once",
+		Idea: "sorted sets of addresses and of their pages by time, and scripts that take, store and " +
+			"add at once",
 		Guarantees: "each page stored once, and each host asked by one process at a time, whoever " +
-			"dies but " +
-			"Redis",
-		GivesUp: "the last second when Redis loses power, memory for all bodies, and priorities " +
-			"between " +
-			"addresses",
-		Needs:  []sut.Service{sut.Redis},
-		Breaks: []sut.Break{{Invariant: SeedsKept, Under: sut.PowerLoss}},
-		Roles:  []role{crawls(func(st *opened) frontier { return sets{st} })},
+			"dies but Redis",
+		GivesUp: "the last second when Redis loses power: seeds, what was fetched and who was asked; " +
+			"memory for all bodies, and priorities between addresses",
+		Needs: []sut.Service{sut.Redis},
+		Breaks: []sut.Break{{Invariant: SeedsKept, Under: sut.PowerLoss},
+			{Invariant: AllFetched, Under: sut.PowerLoss, Shows: sut.AtTimes},
+			{Invariant: FetchedOnce, Under: sut.PowerLoss, Shows: sut.AtTimes},
+			{Invariant: Polite, Under: sut.PowerLoss, Shows: sut.AtTimes}},
+		Roles: []role{crawls(func(st *opened) frontier { return sets{st} })},
 		State: design.State[Params]{Pending: pendingInRedis, Audit: auditRedis,
 			Found: func(ctx context.Context, st *opened) (string, error) {
 				n, err := st.Redis.HLen(ctx, st.Key("pages")).Result()
@@ -230,8 +231,8 @@ func pendingInRedis(ctx context.Context, st *opened) (left int64, what string, e
 	if errors.Is(err, redis.Nil) {
 		err = nil
 	}
-	return left, fmt.Sprintf("%d pages wait to be fetched", left), stores.Failed("counting "+
-		"pages", err)
+	return left, fmt.Sprintf("%d pages wait to be fetched", left), stores.Failed("counting pages",
+		err)
 }
 
 func auditRedis(ctx context.Context, st *opened) (any, error) {

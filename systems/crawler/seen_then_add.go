@@ -37,9 +37,8 @@ func seenThenAdd() variant {
 
 // manyRows is the schema with as many rows of a page as somebody adds.
 func manyRows() string {
-	return strings.Replace(schema, "url      text        PRIMARY KEY", "url      text        NOT "+
-		"NULL",
-		1) + "CREATE INDEX pages_url ON pages (url);\n"
+	return strings.Replace(schema, "url      text        PRIMARY KEY",
+		"url      text        NOT NULL", 1) + "CREATE INDEX pages_url ON pages (url);\n"
 }
 
 // twoSteps asks and then adds.

@@ -35,8 +35,7 @@ func systemOf(designs ...variant) sut.System {
 	return design.System[Crawler, Params]{
 		Name: "crawler",
 		Question: "a hostile web, and crawlers that die: which designs fetch every page that they " +
-			"may, " +
-			"once, and ask no host too often?",
+			"may, once, and ask no host too often?",
 		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
 		GoesOn: func(p Params) time.Duration {
 			return time.Duration(p.Recrawls)*2*p.RecrawlAfter.D() + p.Delay.D()*time.Duration(p.PerHost)
@@ -44,8 +43,7 @@ func systemOf(designs ...variant) sut.System {
 		Designs:    designs,
 		Invariants: invariants,
 		NoRaces: "seeds do not compete; what competes are requests for pages, which the web's log " +
-			"shows: " +
-			"polite and once need those that overlapped",
+			"shows: polite and once need those that overlapped",
 	}.Sut()
 }
 
@@ -141,15 +139,11 @@ func (d *desk) Seed(ctx context.Context, req SeedRequest) (Seeded, error) {
 func (d *desk) find(ctx context.Context, url string) (found, error) {
 	patience, cancel := context.WithTimeout(ctx, stores.Timeout(d.Config)/2)
 	defer cancel()
-	for {
-		f, err := d.Params.foundAt(patience, d.client, url)
-		if !errors.Is(err, errNoWeb) {
-			return f, err
-		}
-		if !sut.Pause(patience, idle) {
-			return f, fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
+	f, err := d.Params.foundAt(patience, d.client, url)
+	if errors.Is(err, errNoWeb) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	return f, err
 }
 
 // Look reads what is known of a page.

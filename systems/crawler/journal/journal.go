@@ -112,11 +112,58 @@ func Read(folder string, show func([]byte) error) error {
 	return err
 }
 
+// ErrBroken says that a base is missing or not whole. It had been flushed before it got its name.
+var ErrBroken = errors.New("the journal's base is not whole")
+
 // read shows the newest generation, and says how much of its log is whole.
 func read(folder string, show func([]byte) error) (generation int, whole int64, err error) {
+	generation, base, log, err := openNewest(folder)
+	defer func() {
+		for _, f := range []*os.File{base, log} {
+			if f != nil {
+				_ = f.Close() // it was only read
+			}
+		}
+	}()
+	if err != nil {
+		return 0, 0, err
+	}
+	switch {
+	case base != nil:
+		if whole, err = records(base, show); err != nil {
+			return 0, 0, err
+		}
+		if info, err := base.Stat(); err != nil || info.Size() != whole {
+			return 0, 0, errors.Join(ErrBroken, err)
+		}
+	case generation > 0:
+		return 0, 0, ErrBroken
+	}
+	whole, err = records(log, show)
+	return generation, whole, err
+}
+
+// openNewest opens the files of the newest generation, nil for one that there is not. A generation
+// loses its files only after the next one has a base: if that is still not there, none was lost.
+func openNewest(folder string) (generation int, base, log *os.File, err error) {
+	for {
+		if generation, err = newest(folder); err != nil {
+			return 0, nil, nil, err
+		}
+		if base, err = existing(filepath.Join(folder, baseName(generation))); err == nil {
+			log, err = existing(filepath.Join(folder, logName(generation)))
+		}
+		if now, wrong := newest(folder); wrong != nil || err != nil || now == generation {
+			return generation, base, log, errors.Join(err, wrong)
+		}
+		_, _ = base.Close(), log.Close() // they were not read; nil is an error, too
+	}
+}
+
+func newest(folder string) (generation int, err error) {
 	names, err := filepath.Glob(filepath.Join(folder, "journal.*.base"))
 	if err != nil {
-		return 0, 0, fmt.Errorf("reading the journal: %w", err)
+		return 0, fmt.Errorf("reading the journal: %w", err)
 	}
 	for _, name := range names {
 		var n int
@@ -124,11 +171,19 @@ func read(folder string, show func([]byte) error) (generation int, whole int64, 
 			generation = max(generation, n)
 		}
 	}
-	if _, err := records(filepath.Join(folder, baseName(generation)), show); err != nil {
-		return 0, 0, err
+	return generation, nil
+}
+
+// existing opens a file, nil if there is none.
+func existing(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
 	}
-	whole, err = records(filepath.Join(folder, logName(generation)), show)
-	return generation, whole, err
+	if err != nil {
+		return nil, fmt.Errorf("reading the journal: %w", err)
+	}
+	return f, nil
 }
 
 const (
@@ -137,16 +192,11 @@ const (
 	largest = 1 << 28
 )
 
-// records shows the whole records at the beginning of a file, and says where they end.
-func records(path string, show func([]byte) error) (whole int64, err error) {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
+// records shows the whole records at the beginning of a file, none of nil, and says where they end.
+func records(f *os.File, show func([]byte) error) (whole int64, err error) {
+	if f == nil {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, fmt.Errorf("reading the journal: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
 	in := bufio.NewReaderSize(f, 1<<20)
 	var head [headBytes]byte
 	for {
@@ -154,7 +204,7 @@ func records(path string, show func([]byte) error) (whole int64, err error) {
 			return whole, torn(err)
 		}
 		size := binary.LittleEndian.Uint32(head[:4])
-		if size > largest {
+		if size == 0 || size > largest { // zeros are what a file that was made longer has
 			return whole, nil
 		}
 		record := make([]byte, size)

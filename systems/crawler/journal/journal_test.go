@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -69,7 +70,8 @@ func TestTorn(t *testing.T) {
 		if cut == len(whole) {
 			want = append(want, "two")
 		}
-		for _, tail := range []string{"", "\xff\xff\xff\xff", "\x03\x00\x00\x00\x00\x00\x00\x00abc"} {
+		for _, tail := range []string{"", "\xff\xff\xff\xff", strings.Repeat("\x00", 40),
+			"\x03\x00\x00\x00\x00\x00\x00\x00abc"} {
 			if err := os.WriteFile(name, append(slices.Clone(whole[:cut]), tail...), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -108,9 +110,19 @@ func TestRenew(t *testing.T) {
 	if got := read(t, folder); !slices.Equal(got, []string{"base", "more", "new"}) {
 		t.Errorf("%q", got)
 	}
-	open(t, folder)
+	j = open(t, folder)
 	if _, err := journal.Open(folder, nil); !errors.Is(err, journal.ErrLocked) {
 		t.Errorf("a second process: %v", err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(folder, "journal.1.base"), 20); err != nil {
+		t.Fatal(err)
+	}
+	err = journal.Read(folder, func([]byte) error { return nil })
+	if !errors.Is(err, journal.ErrBroken) {
+		t.Errorf("a base that is not whole: %v", err)
 	}
 }
 

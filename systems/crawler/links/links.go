@@ -25,8 +25,8 @@ const longest = 2000
 
 // Normal resolves a reference against the address that it was found at (RFC 3986, section 5), and
 // writes the result in its one normal form (section 6.2): scheme and host in lower case, no default
-// port, no dot segments, nothing encoded that need not be, no fragment. The parameters of a query
-// that only say whose session it is are left out.
+// or empty port, no dot segments, nothing encoded that need not be, no fragment. The parameters of
+// a query that only say whose session it is are left out.
 func Normal(base *url.URL, ref string, sessions []string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(ref))
 	if err != nil {
@@ -35,7 +35,7 @@ func Normal(base *url.URL, ref string, sessions []string) (*url.URL, error) {
 	if base != nil {
 		u = base.ResolveReference(u)
 	}
-	host := strings.TrimSuffix(strings.ToLower(u.Host), ":80")
+	host := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(u.Host), ":80"), ":")
 	if strings.ToLower(u.Scheme) != "http" || host == "" || u.User != nil || u.Opaque != "" {
 		return nil, fmt.Errorf("%w: %q", ErrNone, ref)
 	}
@@ -60,7 +60,8 @@ func Normal(base *url.URL, ref string, sessions []string) (*url.URL, error) {
 	return u.ResolveReference(&url.URL{RawQuery: u.RawQuery}), nil
 }
 
-// slashes makes one of several: servers of files do the same.
+// slashes makes one of several. RFC 3986 does not say that they are the same: this web does, as
+// servers of files do, and its log has one key for both.
 func slashes(path string) string {
 	for strings.Contains(path, "//") {
 		path = strings.ReplaceAll(path, "//", "/")

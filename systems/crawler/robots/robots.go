@@ -119,7 +119,7 @@ func (g *group) add(name, value string) {
 	}
 	r := Rule{Allow: name == "allow"}
 	value, r.End = strings.CutSuffix(value, "$")
-	r.Pattern = Normal(value)
+	r.Pattern = strings.ReplaceAll(Normal(value), "$", "%24")
 	g.rules = append(g.rules, r)
 }
 
@@ -138,7 +138,8 @@ func (r *Rules) Allowed(path string) bool {
 	if path == "/robots.txt" {
 		return true
 	}
-	path = Normal(path)
+	// In a pattern %2A is the octet *, and %24 is $ (section 2.2.3).
+	path = strings.NewReplacer("*", "%2A", "$", "%24").Replace(Normal(path))
 	allowed, longest := true, -1
 	for i := range r.Rules {
 		one := &r.Rules[i]

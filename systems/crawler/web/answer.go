@@ -94,8 +94,8 @@ func (s Shape) fill(a *Answer, host int, path string, p Page, at time.Duration, 
 // html writes a page of HTML.
 func (s Shape) html(host int, path string, p Page, at time.Duration, nonce uint64) []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "<!doctype html><html><head><title>%s of "+
-		"%d</title>", html.EscapeString(path), host)
+	fmt.Fprintf(&out, "<!doctype html><html><head><title>%s of %d</title>", html.EscapeString(path),
+		host)
 	if p.base != "" {
 		fmt.Fprintf(&out, "<base href=%q>", p.base)
 	}
@@ -117,8 +117,7 @@ func (s Shape) html(host int, path string, p Page, at time.Duration, nonce uint6
 		fmt.Fprintf(&out, "<A class=x%s HREF='%s'>link %d</A>\n", rel, html.EscapeString(text), i)
 	}
 	out.WriteString("<a href=\"mailto:nobody@h0.test\">mail</a><a " +
-		"href=\"ftp://h0.test/f\">files</a>" +
-		"<a href=\"http://[::bad\">wrong</a></body></html>")
+		"href=\"ftp://h0.test/f\">files</a><a href=\"http://[::bad\">wrong</a></body></html>")
 	return out.Bytes()
 }
 

@@ -63,7 +63,9 @@ func Serve(ctx context.Context, shape Shape, folder string, ready func()) (err e
 	s := &Server{shape: shape, began: time.Now(), before: map[string]int{}}
 	for _, e := range list {
 		s.before[e.Key]++
-		s.began = minTime(s.began, time.Now().Add(-time.Duration(e.SeenNS)-time.Second))
+		if at := time.Now().Add(-time.Duration(e.SeenNS) - time.Second); at.Before(s.began) {
+			s.began = at
+		}
 	}
 	s.out, err = os.OpenFile(filepath.Join(folder, LogFile),
 		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -95,13 +97,6 @@ func Serve(ctx context.Context, shape Shape, folder string, ready func()) (err e
 	_ = server.Shutdown(closing)
 	_ = server.Close()
 	return err
-}
-
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // Publish writes a file of a folder, all at once.

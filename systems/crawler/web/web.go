@@ -515,7 +515,7 @@ func (s Shape) Sitemaps(host int) []string {
 // Canonical is the key of a host, path and query as a request has them. It is not how crawlers do
 // it: see package links.
 func Canonical(host, path, query string) string {
-	host = strings.TrimSuffix(strings.ToLower(host), ":80")
+	host = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(host), ":80"), ":")
 	trailing := strings.HasSuffix(path, "/") || strings.HasSuffix(path, "/.") ||
 		strings.HasSuffix(path, "/..")
 	var kept []string

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"stampede/harness/sut"
 	"stampede/systems/textsearch/analysis"
@@ -118,8 +120,8 @@ func foundIn(s *index.Snapshot, req SearchRequest) Found {
 	for i, h := range r.Hits {
 		f.Hits[i] = Hit(h)
 	}
-	for term, n := range r.DF {
-		f.Frequencies = append(f.Frequencies, Frequency{term, n})
+	for _, term := range slices.Sorted(maps.Keys(r.DF)) {
+		f.Frequencies = append(f.Frequencies, Frequency{term, r.DF[term]})
 	}
 	return f
 }

@@ -23,6 +23,6 @@ func memory() variant {
 // inMemory are options of an index that makes no segments.
 func inMemory(st *opened) index.Options {
 	o := sized(st)
-	o.FlushAt = 1 << 40 // more changes than there are
+	o.NoSegments = true
 	return o
 }

@@ -81,9 +81,12 @@ func (s *shelf[T]) during(ctx context.Context, do func() error) error {
 
 // Close closes it for good. Further calls do nothing.
 func (s *shelf[T]) Close() error {
-	err := s.shut(func(T) bool { return true })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	return err
+	if !s.is {
+		return nil
+	}
+	s.is = false
+	return s.now.Close()
 }

@@ -66,7 +66,7 @@ func (c *corpus) text(r *rand.Rand, words int) string {
 	return strings.Join(list, " ")
 }
 
-// document makes a document: 60 words on average.
+// document makes a document: 50 words on average.
 func (c *corpus) document(doc uint64) *analysis.Text {
 	r := rand.New(rand.NewPCG(doc, 5))
 	long := int(20 * math.Exp(0.6*r.NormFloat64()))

@@ -54,6 +54,9 @@ type Options struct {
 	Folder string
 	// FlushAt is how many changes are in memory before they become a segment; 0 is 4,096.
 	FlushAt int
+	// NoSegments keeps all changes in memory and in the log, however many they are, but for what
+	// Flush is asked to make of them.
+	NoSegments bool
 	// MergeAt is how many segments of about one size become one; 0 is 8, and 2 is the least.
 	MergeAt int
 	// Passed is called with the places that the index passes, in its goroutines, which wait for it;

@@ -28,7 +28,8 @@ func (x *Index) run() {
 
 // full says whether there is enough in memory for a segment.
 func (x *Index) full() bool {
-	return len(x.active.rows) >= x.opt.FlushAt || x.active.bytes >= maxLog
+	return !x.opt.NoSegments &&
+		(len(x.active.rows) >= x.opt.FlushAt || x.active.bytes >= maxLog)
 }
 
 // gather takes the requests that wait.

@@ -69,9 +69,8 @@ func (s *servers) defineBackend(fl *pflag.FlagSet) {
 // spec asks a backend for services.
 func (s *servers) spec(services []sut.Service, logf func(string, ...any)) env.Spec {
 	return env.Spec{Services: services, PostgresURL: s.postgresURL, ReplicaURL: s.replicaURL,
-		RedisURL: s.redisURL, KafkaBrokers: s.kafkaBrokers, Kafka: sut.DefaultKafka(),
-		Kfake:         kfakeCommand(),
-		AllowNonEmpty: s.allowNonEmpty, Log: logf}
+		RedisURL: s.redisURL, KafkaBrokers: s.kafkaBrokers, AllowNonEmpty: s.allowNonEmpty,
+		Kafka: sut.DefaultKafka(), Kfake: kfakeCommand(), Log: logf}
 }
 
 // givenFiles is what files named by flags hold.

@@ -39,8 +39,9 @@ func newServe(a *app) *cobra.Command {
 background roles and serves the system's HTTP API until it is interrupted.
 
 With --role it runs that one role and serves nothing; the stores are then
-those of --postgres-url, --replica-url, --redis-url and --kafka-brokers. The role "api" is the
-other half: it serves the API, prepares nothing and runs no role.`,
+those of --postgres-url, --replica-url, --redis-url and --kafka-brokers. The
+role "api" is the other half: it serves the API, prepares nothing and runs no
+role.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.serve(args[0], f)
@@ -54,8 +55,8 @@ other half: it serves the API, prepares nothing and runs no role.`,
 	f.defineBackend(fl)
 	f.servers.define(fl)
 	fl.StringVar(&f.prefix, "prefix", "", "key prefix of an existing place (with --no-prepare)")
-	fl.StringVar(&f.folder, "folder", "", "where a design that keeps files has them; without it, and "+
-		"unless\nthe place exists already, in a new folder that goes at the end")
+	fl.StringVar(&f.folder, "folder", "", "the folder for a design's own files;\n"+
+		"by default a new one that is removed at the end")
 	fl.StringArrayVar(&f.set, "set", nil, "a parameter of the system: name=value")
 	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "bounds one operation on a store")
 	fl.IntVar(&f.maxConns, "max-conns", 32, "connections to each store")

@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"stampede/harness/history"
@@ -103,7 +102,7 @@ type promised struct {
 func (f *Freshness) Look(thing string, changes []VersionChange, shown []VersionSight) {
 	if f.faults == nil {
 		f.faults = slices.DeleteFunc(slices.Clone(f.Faults()), func(w history.Window) bool {
-			return strings.HasPrefix(w.Fault, "lag ")
+			return Strikes(w, "replica", "lag")
 		})
 		slices.SortFunc(f.faults, func(a, b history.Window) int { return cmp.Compare(a.Start, b.Start) })
 	}

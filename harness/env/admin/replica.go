@@ -29,13 +29,26 @@ func ReplicaAt(addr func() string) Store {
 	return Replica{Postgres{URL: func() string { return PostgresURL(addr()) }}}
 }
 
-// ReplicaOf is the administrator as a replica's; env.ErrNotReplica if it is another's.
-func ReplicaOf(s Store) (Replica, error) {
-	r, is := s.(Replica)
+// Replaying is a store's administrator that implements what env.Replicating adds: with
+// env.ErrNotReplica, unless the store is a replica.
+type Replaying struct{ Store }
+
+// Hold stops the replay; see env.Replicating.
+func (r Replaying) Hold(ctx context.Context) error {
+	replica, is := r.Store.(Replica)
 	if !is {
-		return r, env.ErrNotReplica
+		return env.ErrNotReplica
 	}
-	return r, nil
+	return replica.Hold(ctx)
+}
+
+// GoOn lets the replay go on; see env.Replicating.
+func (r Replaying) GoOn(ctx context.Context) (behind int64, err error) {
+	replica, is := r.Store.(Replica)
+	if !is {
+		return 0, env.ErrNotReplica
+	}
+	return replica.GoOn(ctx)
 }
 
 // Primary is the Postgres that a replica is a copy of, while both are being started.
@@ -47,8 +60,12 @@ type Primary struct {
 // NewPrimary is one that is not up yet.
 func NewPrimary() *Primary { return &Primary{up: make(chan struct{})} }
 
-// Up says, once, where it is whenever somebody asks; nil if it did not start.
+// Up gives the primary its address, once; nil means that it did not start. A nil Primary ignores
+// it.
 func (p *Primary) Up(addr func(context.Context) (string, error)) {
+	if p == nil {
+		return
+	}
 	p.addr = addr
 	close(p.up)
 }

@@ -164,9 +164,9 @@ func (c *cluster) start(
 		return err
 	}
 	started := make([][]*store, len(choices))
-	err = env.Each(choices, func(i int, image choice) error {
+	err = env.Each(choices, func(i int, image choice) (err error) {
 		if image.service == sut.Postgres {
-			defer func() { announce(recipes[sut.Replica], started[i]) }()
+			defer func() { announce(recipes[sut.Replica], started[i], err) }()
 		}
 		if err := c.engine.pull(ctx, image, logf); err != nil {
 			return err
@@ -211,6 +211,17 @@ func (c *cluster) pair() {
 	if one && two {
 		postgres.pair = &admin.Pair{Primary: postgres.inside, Replica: *c.Replica}
 		replica.pair = postgres.pair
+	}
+}
+
+// announce tells a replica that its primary is up, or that it did not start.
+func announce(recipes []recipe, postgres []*store, err error) {
+	var addr func(context.Context) (string, error)
+	if err == nil {
+		addr = postgres[0].inside
+	}
+	for _, r := range recipes {
+		r.primary.Up(addr)
 	}
 }
 

@@ -48,9 +48,6 @@ func recipesOf(service sut.Service, spec env.Spec, brokerFlags []string) ([]reci
 	switch service {
 	case sut.Postgres:
 		r, err = postgresRecipe(spec)
-		if slices.Contains(spec.Services, sut.Replica) {
-			r.admitReplica()
-		}
 	case sut.Replica:
 		r, err = replicaRecipe(spec)
 	case sut.Redis:
@@ -63,17 +60,16 @@ func recipesOf(service sut.Service, spec env.Spec, brokerFlags []string) ([]reci
 	return []recipe{r}, err
 }
 
+// hba admits everybody who reaches the port, which is published on the loopback address of one
+// machine. The image's own rules do not admit replicas.
+const (
+	hbaPath = "/etc/stampede/pg_hba.conf"
+	hba     = "local all all trust\nhost all all all trust\nhost replication all all trust\n"
+)
+
 func postgresRecipe(spec env.Spec) (recipe, error) {
-	base, settings := docker.PostgresConf, spec.Postgres
-	if slices.Contains(spec.Services, sut.Replica) {
-		base = admin.PrimaryConf(base)
-	}
-	conf, err := admin.PostgresConf(base, settings)
-	if err != nil {
-		return recipe{}, err
-	}
-	return recipe{
-		service: sut.Postgres, port: "5432", data: "/stampede", conf: conf,
+	r := recipe{
+		service: sut.Postgres, port: "5432", data: "/stampede",
 		environ: map[string]string{
 			"POSTGRES_USER": admin.Superuser, "POSTGRES_DB": "postgres",
 			// The port is published on the loopback address of one machine.
@@ -83,21 +79,17 @@ func postgresRecipe(spec env.Spec) (recipe, error) {
 		},
 		command:  []string{"postgres", "-c", "config_file=" + confPath, "-c", "listen_addresses=*"},
 		store:    admin.PostgresAt,
-		settings: slices.Sorted(maps.Keys(settings)),
-	}, nil
-}
-
-// hba lets everybody in who reaches the port, replicas too: it is published on the loopback
-// address of one machine.
-const (
-	hbaPath = "/etc/stampede/pg_hba.conf"
-	hba     = "local all all trust\nhost all all all trust\nhost replication all all trust\n"
-)
-
-// admitReplica lets replicas in, which the image's own rules do not.
-func (r *recipe) admitReplica() {
-	r.files = map[string][]byte{hbaPath: []byte(hba)}
-	r.command = append(r.command, "-c", "hba_file="+hbaPath)
+		settings: slices.Sorted(maps.Keys(spec.Postgres)),
+	}
+	base := docker.PostgresConf
+	if slices.Contains(spec.Services, sut.Replica) {
+		base = admin.PrimaryConf(base)
+		r.files = map[string][]byte{hbaPath: []byte(hba)}
+		r.command = append(r.command, "-c", "hba_file="+hbaPath)
+	}
+	var err error
+	r.conf, err = admin.PostgresConf(base, spec.Postgres)
+	return r, err
 }
 
 // primaryVariable has how a replica connects to its primary.
@@ -123,7 +115,6 @@ func replicaRecipe(spec env.Spec) (recipe, error) {
 	}
 	r.service, r.store, r.primary = sut.Replica, admin.ReplicaAt, admin.NewPrimary()
 	r.conf = admin.ReplicaConf(r.conf)
-	r.admitReplica()
 	r.entry = []string{"/bin/sh", "-c", replicaScript, "replica"}
 	return r, err
 }

@@ -44,7 +44,7 @@ const (
 // store is one store in a container, its data on a volume.
 type store struct {
 	recipe
-	admin.Store
+	admin.Replaying
 	engine *engine
 	image  choice
 	labels map[string]string
@@ -243,6 +243,14 @@ func (s *store) locate(state container.InspectResponse) error {
 // ownAddr is the container's address in its network, if the engine is local.
 func (s *store) ownAddr(state container.InspectResponse) string {
 	if !s.engine.local() {
+		return ""
+	}
+	return s.networkAddr(state)
+}
+
+// networkAddr is the container's address in its network, "" if it has none.
+func (s *store) networkAddr(state container.InspectResponse) string {
+	if state.NetworkSettings == nil {
 		return ""
 	}
 	for _, n := range state.NetworkSettings.Networks {

@@ -99,21 +99,3 @@ func cut(path string, size int64) (lost []byte, err error) {
 	}
 	return lost, file.Truncate(size)
 }
-
-// Hold implements env.Replicating.
-func (s *server) Hold(ctx context.Context) error {
-	r, err := admin.ReplicaOf(s.Store)
-	if err != nil {
-		return err
-	}
-	return r.Hold(ctx)
-}
-
-// GoOn implements env.Replicating.
-func (s *server) GoOn(ctx context.Context) (behind int64, err error) {
-	r, err := admin.ReplicaOf(s.Store)
-	if err != nil {
-		return 0, err
-	}
-	return r.GoOn(ctx)
-}

@@ -87,7 +87,13 @@ func (c *cluster) start(ctx context.Context, recipes []recipe, spec env.Spec) er
 	err := env.Each(recipes, func(i int, r recipe) (err error) {
 		servers[i], err = newServer(ctx, r, c.home.dir, filepath.Join(logs, string(r.service)+".log"))
 		if r.service == sut.Postgres {
-			announce(recipes, servers[i])
+			var addr func(context.Context) (string, error)
+			if err == nil {
+				addr = servers[i].address
+			}
+			for _, other := range recipes {
+				other.primary.Up(addr)
+			}
 		}
 		return err
 	})
@@ -123,21 +129,8 @@ func (c *cluster) pair() {
 	}
 }
 
-// address is Addr for who waits for it.
+// address is Addr as admin.Primary and admin.Pair ask for it.
 func (s *server) address(context.Context) (string, error) { return s.Addr(), nil }
-
-// announce tells the replica, if there is one, that its primary is up, or that it will not be.
-func announce(recipes []recipe, postgres *server) {
-	for _, r := range recipes {
-		switch {
-		case r.primary == nil:
-		case postgres == nil:
-			r.primary.Up(nil)
-		default:
-			r.primary.Up(postgres.address)
-		}
-	}
-}
 
 func (c *cluster) Close(ctx context.Context) error {
 	return c.CloseOnce(func() error {

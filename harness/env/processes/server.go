@@ -62,7 +62,7 @@ type recipe struct {
 // server is one store as a child process.
 type server struct {
 	recipe
-	admin.Store
+	admin.Replaying
 	dir string
 	log string
 

@@ -147,6 +147,7 @@ func lettersOf(w string) string {
 			}
 			return -1
 		}, w)
+		w = strings.TrimLeftFunc(w, unicode.IsMark) // marks of a character that was left out
 	}
 	if len(w) > MaxTerm {
 		end := MaxTerm

@@ -23,6 +23,7 @@ func TestTokens(t *testing.T) {
 		"relational generously 🍕 --": "relat generous",
 		"и Война и мир":              "и воина и мир",
 		" ":                          "",
+		"pizza _\u0488c":             "pizza c",
 		"pizza\xff\xfe pie\xc3":      "pizza pie",
 	} {
 		if got := strings.Join(Terms(text), " "); got != want {

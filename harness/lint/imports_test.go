@@ -118,6 +118,7 @@ func forSystems() []string {
 	return []string{
 		"harness/sut", "harness/check", "harness/history", "harness/keys", "harness/topics",
 		"harness/api", "harness/bounds", "harness/stores", "harness/design", "harness/edge",
+		"harness/durable",
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"stampede/harness/durable"
 )
 
 // The files of a run directory, by their paths in it.
@@ -226,21 +228,11 @@ const lockPatience = 200 * time.Millisecond
 
 func lockFor(file *os.File, patience time.Duration) error {
 	for step := patience / 20; ; patience -= step {
-		err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
+		err := durable.Flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) || patience <= 0 {
 			return err
 		}
 		time.Sleep(step)
-	}
-}
-
-// flock locks without being disturbed by signals.
-func flock(file *os.File, how int) error {
-	for {
-		err := syscall.Flock(int(file.Fd()), how)
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
 	}
 }
 
@@ -355,7 +347,7 @@ func (d *Dir) WriteFile(name string, write func(io.Writer) error) (err error) {
 	if err := os.Rename(temporary.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return durable.Sync(filepath.Dir(path))
 }
 
 // fill writes, flushes and closes a file.
@@ -392,15 +384,6 @@ func removeIfThere(path string) error {
 		return err
 	}
 	return nil
-}
-
-// syncDir makes a rename durable.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // WriteJSON writes a value as indented JSON. A number that JSON cannot hold,

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"stampede/harness/durable"
 )
 
 // ErrUnfinished is returned for the summary of a run that has none: it is
@@ -154,7 +156,7 @@ func (r *Run) State() State { return StateOf(r.Path) }
 // StateOf says how far the run in a directory came, whatever is in it.
 func StateOf(path string) State {
 	if file, err := os.Open(filepath.Join(path, lockFile)); err == nil {
-		locked := flock(file, syscall.LOCK_SH|syscall.LOCK_NB)
+		locked := durable.Flock(file, syscall.LOCK_SH|syscall.LOCK_NB)
 		file.Close() // opened for reading: nothing to lose
 		if errors.Is(locked, syscall.EWOULDBLOCK) {
 			return Running

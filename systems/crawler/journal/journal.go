@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+
+	"stampede/harness/durable"
 )
 
 // ErrLocked says that another process has the journal open.
@@ -66,7 +68,7 @@ func Open(folder string, show func([]byte) error) (opened *Journal, err error) {
 	if j.lock, err = j.open(lockFile); err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(j.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := durable.Flock(j.lock, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
 	}
 	var whole int64
@@ -86,7 +88,7 @@ func Open(folder string, show func([]byte) error) (opened *Journal, err error) {
 		j.end, err = j.blobs.Seek(0, io.SeekEnd)
 	}
 	if err == nil {
-		err = j.flush() // names too
+		err = durable.Sync(j.folder) // names too
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
@@ -372,7 +374,7 @@ func (j *Journal) renew(base func(put func([]byte) error) error) error {
 		err = os.Rename(path+".new", path)
 	}
 	if err == nil {
-		err = j.flush()
+		err = durable.Sync(j.folder)
 	}
 	if err != nil {
 		return fmt.Errorf("writing a base: %w", err)
@@ -390,15 +392,6 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
-}
-
-// flush makes names durable.
-func (j *Journal) flush() error {
-	dir, err := os.Open(j.folder)
-	if err != nil {
-		return fmt.Errorf("flushing the folder: %w", err)
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // Blob reads a blob of a folder's journal.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+
+	"stampede/harness/durable"
 )
 
 // files are the few operations that an index needs of a folder. What was written is durable once
@@ -50,12 +52,7 @@ func openFolder(path string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
+	err = durable.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = ErrLocked
 	}
@@ -86,16 +83,8 @@ func (f *folder) read(name string) ([]byte, func() error, error) {
 	return b, func() error { return syscall.Munmap(b) }, nil
 }
 
-func (f *folder) flush(name string) error { return flushPath(f.of(name)) }
-func (f *folder) flushFolder() error      { return flushPath(f.path) }
-
-func flushPath(path string) error {
-	in, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(in.Sync(), in.Close())
-}
+func (f *folder) flush(name string) error { return durable.Sync(f.of(name)) }
+func (f *folder) flushFolder() error      { return durable.Sync(f.path) }
 
 func (f *folder) rename(from, to string) error { return os.Rename(f.of(from), f.of(to)) }
 func (f *folder) remove(name string) error     { return os.Remove(f.of(name)) }

@@ -20,7 +20,7 @@ func (p Params) Limits() web.Limits { return p.limits() }
 func Mutants() map[string]sut.Variant {
 	of := func(plant func(frontier) frontier) sut.Variant {
 		v := postgresFrontier()
-		v.Roles = []role{crawls(func(st *opened) frontier { return plant(tables{st}) })}
+		v.Roles = []role{crawls(remembered, func(st *opened) frontier { return plant(tables{st}) })}
 		return systemOf(v).Variants[0]
 	}
 	onDisk := diskFrontier()
@@ -116,7 +116,7 @@ func CrawlOnDisk(ctx context.Context, p Params, folder string, seeds []string, p
 		return err
 	}
 	st := &opened{Params: p, Config: sut.Config{Folder: folder, Logger: slog.Default()}}
-	f := newFetcher(st, m)
+	f := newFetcher(st, m, remembered)
 	for from := 0; from < len(seeds); from += 1000 {
 		list, err := f.find(ctx, seeds[from:min(len(seeds), from+1000)], 0, 0)
 		if err == nil {

@@ -43,13 +43,10 @@ type fetcher struct {
 	mu     sync.Mutex // of known
 }
 
-// newFetcher makes a process of its own: nobody else has its agent.
-func newFetcher(st *opened, front frontier) *fetcher {
-	most := 200_000
-	if _, is := front.(sets); is {
-		most = 0 // Redis may have forgotten what it had confirmed
-	}
-	return &fetcher{params: st.Params, cfg: st.Config, front: front, known: known{most: most},
+// newFetcher makes a process with an agent of its own, which remembers so many pages of the
+// frontier.
+func newFetcher(st *opened, front frontier, remembers int) *fetcher {
+	return &fetcher{params: st.Params, cfg: st.Config, front: front, known: known{most: remembers},
 		client: newClient(st.Params, st.Config.Folder, newAgent())}
 }
 

@@ -24,7 +24,7 @@ func forgetsInFlight() variant {
 		Guarantees: "each page at most once, whatever happens",
 		GivesUp:    "what a process was fetching when it died, and what that leads to",
 		Breaks:     []sut.Break{{Invariant: AllFetched, Under: sut.RoleCrash}},
-		Roles:      []role{crawls(func(st *opened) frontier { return taking{tables{st}} })},
+		Roles:      []role{crawls(remembered, func(st *opened) frontier { return taking{tables{st}} })},
 		Open: func(_ context.Context, st *opened) (Crawler, error) {
 			return newDesk(st, taking{tables{st}}), nil
 		},

@@ -100,17 +100,23 @@ func (p Params) pause(failures int) time.Duration {
 	return p.RetryPause.D() << min(max(0, failures-1), 6)
 }
 
-// known is a set of pages that are in a frontier for certain, which saves asking it. It forgets
-// everything when it is full; one of most 0 has none.
+// remembered is how many pages a fetcher remembers of a frontier that forgets none.
+const remembered = 200_000
+
+// known is a set of pages that are certainly in the frontier, so that it is not asked about them. A
+// full set is emptied. With most 0 the set stays empty.
 type known struct {
 	most int
 	set  map[string]bool
 }
 
-func (k *known) has(url string) bool { return k.most > 0 && k.set[url] }
+func (k *known) has(url string) bool { return k.set[url] }
 
 func (k *known) put(list []found) {
-	if k.set == nil || len(k.set) > k.most {
+	switch {
+	case k.most == 0:
+		return
+	case k.set == nil, len(k.set) > k.most:
 		k.set = map[string]bool{}
 	}
 	for _, f := range list {

@@ -30,7 +30,7 @@ func politePerWorker() variant {
 		Guarantees: "each page once, and no worker asks an address too often",
 		GivesUp:    "politeness: many workers ask an address at once",
 		Breaks:     []sut.Break{{Invariant: Polite, Under: sut.Load}},
-		Roles:      []role{crawls(func(st *opened) frontier { return open(st) })},
+		Roles:      []role{crawls(remembered, func(st *opened) frontier { return open(st) })},
 		Open: func(_ context.Context, st *opened) (Crawler, error) {
 			return newDesk(st, open(st)), nil
 		},

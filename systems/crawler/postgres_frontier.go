@@ -34,7 +34,7 @@ func postgresFrontier() variant {
 		Guarantees: "each page stored once, and each host asked by one process at a time, whoever dies",
 		GivesUp: "three transactions for a page, and an address until its lease is over when a " +
 			"process dies",
-		Roles: []role{crawls(func(st *opened) frontier { return tables{st} })},
+		Roles: []role{crawls(remembered, func(st *opened) frontier { return tables{st} })},
 		Open: func(_ context.Context, st *opened) (Crawler, error) {
 			return newDesk(st, tables{st}), nil
 		},

@@ -55,7 +55,8 @@ func redisFrontier() variant {
 			{Invariant: AllFetched, Under: sut.PowerLoss, Shows: sut.AtTimes},
 			{Invariant: FetchedOnce, Under: sut.PowerLoss, Shows: sut.AtTimes},
 			{Invariant: Polite, Under: sut.PowerLoss, Shows: sut.AtTimes}},
-		Roles: []role{crawls(func(st *opened) frontier { return sets{st} })},
+		// Redis may forget what it has confirmed, so nothing is remembered of it.
+		Roles: []role{crawls(0, func(st *opened) frontier { return sets{st} })},
 		State: design.State[Params]{Pending: pendingInRedis, Audit: auditRedis,
 			Found: func(ctx context.Context, st *opened) (string, error) {
 				n, err := st.Redis.HLen(ctx, st.Key("pages")).Result()

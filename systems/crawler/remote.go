@@ -32,7 +32,7 @@ func serveFrontier(ctx context.Context, st *opened, folder string) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.log.Close()) }()
 	return serveBook(ctx, m, m.waits, folder, func(ctx context.Context) error {
-		return newFetcher(st, m).run(ctx)
+		return newFetcher(st, m, remembered).run(ctx)
 	})
 }
 

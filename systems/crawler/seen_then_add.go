@@ -27,7 +27,7 @@ func seenThenAdd() variant {
 		Guarantees: "each page once, as long as one process finds pages",
 		GivesUp:    "that: two who find a page at the same time add it twice",
 		Breaks:     []sut.Break{{Invariant: FetchedOnce, Under: sut.Load}},
-		Roles:      []role{crawls(func(st *opened) frontier { return twoSteps{tables{st}} })},
+		Roles:      []role{crawls(remembered, func(st *opened) frontier { return twoSteps{tables{st}} })},
 		State:      design.State[Params]{Schema: manyRows()},
 		Open: func(_ context.Context, st *opened) (Crawler, error) {
 			return newDesk(st, twoSteps{tables{st}}), nil

@@ -78,12 +78,12 @@ func inWeb(v variant) variant {
 	return v
 }
 
-// crawls is the role of fetchers of a frontier.
-func crawls(front func(*opened) frontier) role {
+// crawls is the role of fetchers of a frontier, each of which remembers so many of its pages.
+func crawls(remembers int, front func(*opened) frontier) role {
 	return role{Name: fetcherName, Summary: fetcherDoes, Places: fetcherPlaces(),
 		ConnsOf: func(p Params, instance int) int { return min(instance, p.Workers) },
 		Do: func(ctx context.Context, st *opened) error {
-			return newFetcher(st, front(st)).run(ctx)
+			return newFetcher(st, front(st), remembers).run(ctx)
 		}}
 }
 

@@ -115,7 +115,7 @@ func TestBesideTemoto(t *testing.T) {
 		}
 		other, err := robotstxt.FromString(file)
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		asked := path.Draw(t, "asked")
 		want := other.FindGroup("examplebot").Test(asked)

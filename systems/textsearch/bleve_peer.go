@@ -122,13 +122,7 @@ func (b *bleveEngine) during(ctx context.Context, do func() error) error {
 	return b.shelf.during(ctx, do)
 }
 
-func (b *bleveEngine) reset() error {
-	err := b.shut(func(*follower) bool { return true })
-	if err == nil {
-		err = erase(b.Config.Folder)
-	}
-	return err
-}
+func (b *bleveEngine) reset() error { return b.shelf.reset(b.Config.Folder) }
 
 // Close closes the index for good.
 func (b *bleveEngine) Close() error { return b.shelf.Close() }

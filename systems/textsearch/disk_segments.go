@@ -113,10 +113,10 @@ func (s *segmented) search(ctx context.Context, req SearchRequest) (found Found,
 
 // foundIn searches a snapshot.
 func foundIn(s *index.Snapshot, req SearchRequest) Found {
-	q, notes := analysis.Parse(req.Query, req.Mode, s)
+	q, meant := analysis.Parse(req.Query, req.Mode, s)
 	r := s.Search(q, req.Most, index.Pruned)
 	f := Found{Generation: int64(s.Generation()), Hits: make([]Hit, len(r.Hits)),
-		DidYouMean: notes.DidYouMean, Documents: r.N, Length: r.Length}
+		DidYouMean: meant, Documents: r.N, Length: r.Length}
 	for i, h := range r.Hits {
 		f.Hits[i] = Hit(h)
 	}
@@ -148,13 +148,7 @@ func (s *segmented) final(ctx context.Context, a *Audit) error {
 	})
 }
 
-func (s *segmented) reset() error {
-	err := s.shut(func(*index.Index) bool { return true })
-	if err == nil {
-		err = erase(s.Config.Folder)
-	}
-	return err
-}
+func (s *segmented) reset() error { return s.shelf.reset(s.Config.Folder) }
 
 // Close closes the index for good.
 func (s *segmented) Close() error {

@@ -108,7 +108,7 @@ type look struct {
 
 	parsed bool // the query is in terms
 	wanted
-	notes analysis.Notes
+	meant string
 }
 
 // see takes a record in.
@@ -233,7 +233,7 @@ func (l *look) text() string {
 }
 
 // parsed is the query of an answer, in terms.
-func (j judged) parsed(l *look) (w wanted, notes analysis.Notes, m moment) {
+func (j judged) parsed(l *look) (w wanted, meant string, m moment) {
 	m = j.at(l.Generation)
 	if !l.parsed {
 		v := analysis.Vocabulary(everyTerm{})
@@ -241,10 +241,10 @@ func (j judged) parsed(l *look) (w wanted, notes analysis.Notes, m moment) {
 			v = m
 		}
 		var q analysis.Query
-		q, l.notes = analysis.Parse(l.req.Query, l.req.Mode, v)
+		q, l.meant = analysis.Parse(l.req.Query, l.req.Mode, v)
 		l.parsed, l.wanted = true, m.resolve(q)
 	}
-	return l.wanted, l.notes, m
+	return l.wanted, l.meant, m
 }
 
 // began are the changes by their start.
@@ -497,10 +497,10 @@ func hitsMatch(j judged) {
 		if len(l.Hits) > l.req.Most {
 			j.Violate(l.ops(), "%s: %d hits came, and %d were asked for", l.text(), len(l.Hits), l.req.Most)
 		}
-		w, notes, m := j.parsed(l)
-		if l.DidYouMean != notes.DidYouMean {
+		w, meant, m := j.parsed(l)
+		if l.DidYouMean != meant {
 			j.Violate(l.ops(), "%s: %q was searched instead, and should have been %q", l.text(),
-				l.DidYouMean, notes.DidYouMean)
+				l.DidYouMean, meant)
 		}
 		shown := map[uint64]bool{}
 		for _, h := range l.Hits {
@@ -516,7 +516,7 @@ func hitsMatch(j judged) {
 		some := len(l.Hits) > 0
 		phrases = phrases || some && len(w.phrase) > 1
 		beginnings = beginnings || some && l.req.Mode == analysis.Prefix
-		corrected = corrected || some && notes.DidYouMean != ""
+		corrected = corrected || some && meant != ""
 	}
 	j.Need(phrases, "no phrase was found")
 	j.Need(beginnings, "nothing was found that begins like a word")

@@ -81,10 +81,10 @@ func (l library) Search(
 ) (textsearch.Found, error) {
 	s := l.Snapshot()
 	defer s.Release()
-	q, notes := analysis.Parse(req.Query, req.Mode, s)
+	q, meant := analysis.Parse(req.Query, req.Mode, s)
 	r := s.Search(q, req.Most, index.Exhaustive)
 	f := textsearch.Found{Generation: int64(s.Generation()), Hits: []textsearch.Hit{},
-		DidYouMean: notes.DidYouMean, Documents: r.N, Length: r.Length}
+		DidYouMean: meant, Documents: r.N, Length: r.Length}
 	for _, h := range r.Hits {
 		f.Hits = append(f.Hits, textsearch.Hit(h))
 	}

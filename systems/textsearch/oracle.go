@@ -161,40 +161,18 @@ func (m moment) Fuzzy(term string, distance int) (list []string) {
 	near, asked := m.near[term]
 	if !asked {
 		for _, t := range m.terms {
-			if edits(t, term) <= furthest {
+			if analysis.Distance(t, term) <= furthest {
 				near = append(near, t)
 			}
 		}
 		m.near[term] = near
 	}
 	for _, t := range near {
-		if m.Has(t) && edits(t, term) <= distance {
+		if m.Has(t) && analysis.Distance(t, term) <= distance {
 			list = append(list, t)
 		}
 	}
 	return list
-}
-
-// edits is Levenshtein's distance, by the table of distances.
-func edits(a, b string) int {
-	to := []rune(b)
-	row := make([]int, len(to)+1)
-	for i := range row {
-		row[i] = i
-	}
-	for _, c := range a {
-		diagonal := row[0]
-		row[0]++
-		for i, w := range to {
-			change := diagonal
-			if c != w {
-				change++
-			}
-			diagonal = row[i+1]
-			row[i+1] = min(change, row[i]+1, row[i+1]+1)
-		}
-	}
-	return row[len(to)]
 }
 
 // Pair counts.

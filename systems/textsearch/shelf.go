@@ -79,6 +79,15 @@ func (s *shelf[T]) during(ctx context.Context, do func() error) error {
 	return err
 }
 
+// reset closes it and empties its folder.
+func (s *shelf[T]) reset(folder string) error {
+	err := s.shut(func(T) bool { return true })
+	if err == nil {
+		err = erase(folder)
+	}
+	return err
+}
+
 // Close closes it for good. Further calls do nothing.
 func (s *shelf[T]) Close() error {
 	s.mu.Lock()

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -68,34 +67,14 @@ type Vocabulary interface {
 	Sounds(code string) []string
 }
 
-// Notes say what Parse changed.
-type Notes struct {
-	Changes []Change `json:"changes,omitempty"`
-	// DidYouMean is the query in terms as it was searched, "" if nothing was changed. Terms are
-	// stems, which is why "houpe" becomes "hous".
-	DidYouMean string `json:"did_you_mean,omitempty"`
-}
-
-// Change is a word that no document has, and the terms that were searched instead.
-type Change struct {
-	Word  string   `json:"word"`
-	Terms []string `json:"terms"`
-	By    string   `json:"by"` // BySpelling, BySegmentation or BySound
-}
-
-// The reasons of a change.
-const (
-	BySpelling     = "spelling"
-	BySegmentation = "segmentation"
-	BySound        = "sound"
-)
-
 // asked is a word of a query on its way through Parse.
 type asked struct {
 	word
 	terms  []string // one, or the two of which it was joined
 	others []string // synonyms of it
 	known  bool
+	// changed says that no document has the word, and that other terms are searched instead.
+	changed bool
 }
 
 // Parse makes a query of what somebody typed. The words go through the steps of Terms; then, in
@@ -114,7 +93,10 @@ type asked struct {
 // With Prefix the last word is not changed, even if it is a stop word: it is one group of its stem
 // and of the terms that begin with it. A word that stays unknown stays: with And no document
 // matches.
-func Parse(text string, mode Mode, v Vocabulary) (Query, Notes) {
+//
+// didYouMean is the query in terms as it is searched, "" if no word was replaced. Terms are stems,
+// which is why "houpe" becomes "hous".
+func Parse(text string, mode Mode, v Vocabulary) (q Query, didYouMean string) {
 	list := split(text)
 	list = list[:min(len(list), MaxWords)]
 	var last string
@@ -123,29 +105,27 @@ func Parse(text string, mode Mode, v Vocabulary) (Query, Notes) {
 		list = list[:len(list)-1]
 	}
 	list = slices.DeleteFunc(list, func(w word) bool { return stopWord(w.normal) })
-	var notes Notes
 	all := make([]*asked, len(list))
 	for i, w := range list {
 		all[i] = &asked{word: w, terms: []string{stem(w.normal)}}
-		all[i].correct(v, &notes)
+		all[i].correct(v)
 	}
+	var terms []string
+	changed := false
 	for _, a := range all {
 		if !a.known {
-			a.change(BySound, &notes, bestSound(a.terms[0], v))
+			a.change(bestSound(a.terms[0], v))
 		}
+		terms, changed = append(terms, a.terms...), changed || a.changed
 	}
-	if len(notes.Changes) > 0 {
-		var terms []string
-		for _, a := range all {
-			terms = append(terms, a.terms...)
-		}
-		notes.DidYouMean = strings.TrimSpace(strings.Join(terms, " ") + " " + last)
+	if changed {
+		didYouMean = strings.TrimSpace(strings.Join(terms, " ") + " " + last)
 	}
-	return query(all, mode, last), notes
+	return query(all, mode, last), didYouMean
 }
 
 // correct finds the terms of a word, and its synonyms.
-func (a *asked) correct(v Vocabulary, notes *Notes) {
+func (a *asked) correct(v Vocabulary) {
 	term := a.terms[0]
 	if a.others = synonymsOf(term); a.others != nil || v.Has(term) {
 		a.known = true
@@ -153,13 +133,13 @@ func (a *asked) correct(v Vocabulary, notes *Notes) {
 	}
 	most := distanceOf(term)
 	if most > 0 {
-		a.change(BySpelling, notes, frequent(v.Fuzzy(term, 1), v))
+		a.change(frequent(v.Fuzzy(term, 1), v))
 	}
 	if !a.known {
-		a.change(BySegmentation, notes, segmented(a.normal, v)...)
+		a.change(segmented(a.normal, v)...)
 	}
 	if !a.known && most > 1 {
-		a.change(BySpelling, notes, frequent(v.Fuzzy(term, 2), v))
+		a.change(frequent(v.Fuzzy(term, 2), v))
 	}
 	if a.known && len(a.terms) == 1 {
 		a.others = synonymsOf(a.terms[0])
@@ -167,10 +147,9 @@ func (a *asked) correct(v Vocabulary, notes *Notes) {
 }
 
 // change replaces a word if there is something to replace it by.
-func (a *asked) change(by string, notes *Notes, terms ...string) {
+func (a *asked) change(terms ...string) {
 	if len(terms) > 0 && terms[0] != "" {
-		a.terms, a.known = terms, true
-		notes.Changes = append(notes.Changes, Change{a.normal, terms, by})
+		a.terms, a.known, a.changed = terms, true, true
 	}
 }
 
@@ -221,42 +200,17 @@ func distanceOf(term string) int {
 	return 2
 }
 
-// frequent is the most frequent of some terms, "" if there are none.
+// frequent is the most frequent of some terms, of equally frequent ones the first in the order of
+// their bytes; "" if there are none.
 func frequent(terms []string, v Vocabulary) (best string) {
-	if ranked := byFrequency(terms, v); len(ranked) > 0 {
-		best = ranked[0]
+	var most int64
+	for _, term := range terms {
+		n := v.Frequency(term)
+		if best == "" || n > most || n == most && term < best {
+			best, most = term, n
+		}
 	}
 	return best
-}
-
-// byFrequency orders terms: the most frequent first, and equally frequent ones by their bytes.
-func byFrequency(terms []string, v Vocabulary) []string {
-	count := map[string]int64{}
-	for _, term := range terms {
-		count[term] = v.Frequency(term)
-	}
-	return slices.SortedFunc(slices.Values(terms), func(a, b string) int {
-		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
-	})
-}
-
-// Suggest finds up to n terms for a word: by their distance from its term, 2 at most, then the more
-// frequent first, then in the order of their bytes. The word itself is the first if it is a term.
-func Suggest(typed string, n int, v Vocabulary) []string {
-	list := []string{}
-	terms := split(typed)
-	if len(terms) == 0 {
-		return list
-	}
-	term := stem(terms[0].normal)
-	if v.Has(term) {
-		list = append(list, term)
-	}
-	for distance := 1; distance <= distanceOf(term) && len(list) < n; distance++ {
-		list = append(list, byFrequency(slices.DeleteFunc(v.Fuzzy(term, distance),
-			func(t string) bool { return slices.Contains(list, t) }), v)...)
-	}
-	return list[:min(n, len(list))]
 }
 
 // segmented takes a word apart into two terms that often follow each other.
@@ -283,7 +237,7 @@ func bestSound(term string, v Vocabulary) string {
 		var nearest []string
 		best := MaxTerm
 		for _, t := range v.Sounds(code) {
-			switch d := distance(t, term); {
+			switch d := Distance(t, term); {
 			case d < best:
 				nearest, best = []string{t}, d
 			case d == best:
@@ -297,8 +251,9 @@ func bestSound(term string, v Vocabulary) string {
 	return ""
 }
 
-// distance is Levenshtein's: insertions, deletions and replacements of a character.
-func distance(a, b string) int {
+// Distance is Levenshtein's: the fewest insertions, deletions and replacements of a character that
+// make one text of another (Wagner, Fischer 1974).
+func Distance(a, b string) int {
 	from, to := []rune(a), []rune(b)
 	row := make([]int, len(to)+1)
 	for j := range row {

@@ -149,6 +149,3 @@ func (s *Snapshot) prefixed(prefix string) (list []string) {
 	}
 	return list
 }
-
-// Suggest finds up to n terms for a word; see analysis.Suggest.
-func (s *Snapshot) Suggest(word string, n int) []string { return analysis.Suggest(word, n, s) }

@@ -144,25 +144,6 @@ func (s *Snapshot) Release() { s.v.drop() }
 // Generation is the highest sequence number that the snapshot reflects; it reflects none above.
 func (s *Snapshot) Generation() uint64 { return s.v.generation }
 
-// Get is what the snapshot knows of a document: the version of its newest change, and whether it is
-// there or was deleted by that.
-func (s *Snapshot) Get(doc uint64) (version uint64, there, known bool) {
-	for i := range s.v.leaves {
-		l := &s.v.leaves[i]
-		if l.seg == nil {
-			for j, r := range l.rows {
-				if r.doc == doc && !l.isOld(uint32(j)) {
-					return r.version, !r.gone, true
-				}
-			}
-		} else if at, is := l.seg.find(doc); is && !l.isOld(at) {
-			r := l.row(at)
-			return r.version, !r.gone, true
-		}
-	}
-	return 0, false, false
-}
-
 // Each calls a function with each document, in no order.
 func (s *Snapshot) Each(f func(doc, version uint64)) {
 	for i := range s.v.leaves {

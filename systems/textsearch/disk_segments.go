@@ -70,11 +70,12 @@ func newSegmented(st *opened, o index.Options) *segmented {
 	return s
 }
 
-// change makes a change. After an error that leaves the index unusable it is opened again.
+// change makes a change. After a failed write or flush the index is closed for good: the kernel may
+// have marked pages clean that it never wrote, and only what a later process finds on the disk
+// counts (Rebello et al.: Can Applications Recover from fsync Failures?, USENIX ATC 2020).
 func (s *segmented) change(
 	ctx context.Context, doc, version uint64, text *analysis.Text,
 ) (seq int64, err error) {
-	var failed *index.Index
 	err = s.use(ctx, func(x *index.Index) error {
 		var at uint64
 		var err error
@@ -83,13 +84,11 @@ func (s *segmented) change(
 		} else {
 			at, err = x.Put(ctx, doc, version, text)
 		}
-		if seq = int64(at); errors.Is(err, index.ErrClosed) {
-			failed = x
-		}
+		seq = int64(at)
 		return err
 	})
-	if failed != nil {
-		err = errors.Join(err, s.shut(func(x *index.Index) bool { return x == failed }))
+	if errors.Is(err, index.ErrClosed) {
+		err = errors.Join(err, s.shelf.Close())
 	}
 	if errors.Is(err, index.ErrStale) {
 		err = ErrStale

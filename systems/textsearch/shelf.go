@@ -52,12 +52,11 @@ func (s *shelf[T]) take(ctx context.Context) (err error) {
 	return nil
 }
 
-// shut closes it until it is used again, unless somebody has done that already: before is what was
-// open.
-func (s *shelf[T]) shut(same func(T) bool) error {
+// shut closes it until it is used again.
+func (s *shelf[T]) shut() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.is || !same(s.now) {
+	if !s.is {
 		return nil
 	}
 	s.is = false
@@ -74,14 +73,14 @@ func (s *shelf[T]) during(ctx context.Context, do func() error) error {
 	}
 	err := do()
 	if !was {
-		err = errors.Join(err, s.shut(func(T) bool { return true }))
+		err = errors.Join(err, s.shut())
 	}
 	return err
 }
 
 // reset closes it and empties its folder.
 func (s *shelf[T]) reset(folder string) error {
-	err := s.shut(func(T) bool { return true })
+	err := s.shut()
 	if err == nil {
 		err = erase(folder)
 	}
@@ -91,11 +90,7 @@ func (s *shelf[T]) reset(folder string) error {
 // Close closes it for good. Further calls do nothing.
 func (s *shelf[T]) Close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.closed = true
-	if !s.is {
-		return nil
-	}
-	s.is = false
-	return s.now.Close()
+	s.mu.Unlock()
+	return s.shut()
 }

@@ -8,9 +8,11 @@ import (
 )
 
 // disk is files that know what would be left after the power is cut: of a file what was flushed,
-// and perhaps some of what was not; of the folder the names at its last flush, and perhaps some of
-// what was changed since, in its order.
+// and perhaps some of what was not; of the folder the names at its last flush, and perhaps any of
+// what was changed since: names of two files may lie in two blocks.
 type disk struct {
+	flushing       func() // called before the folder is flushed, if it is set
+	fails          error  // of each flush of a file that is being written
 	mu             sync.Mutex
 	names, durable map[string]*diskFile
 	changes        []func(map[string]*diskFile)
@@ -31,8 +33,10 @@ func (d *disk) cut(some func(int) int) *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	left := maps.Clone(d.durable)
-	for _, change := range d.changes[:some(len(d.changes))] {
-		change(left)
+	for _, change := range d.changes {
+		if some(1) == 1 {
+			change(left)
+		}
 	}
 	return copied(left, func(f *diskFile) int { return f.flushed + some(len(f.b)-f.flushed) })
 }
@@ -87,8 +91,9 @@ func (d *disk) flush(name string) error {
 func (d *disk) rename(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	f := d.names[from]
 	d.change(func(names map[string]*diskFile) {
-		names[to] = names[from]
+		names[to] = f
 		delete(names, from)
 	})
 	return nil
@@ -108,6 +113,9 @@ func (d *disk) list() ([]string, error) {
 }
 
 func (d *disk) flushFolder() error {
+	if d.flushing != nil {
+		d.flushing()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.durable, d.changes = maps.Clone(d.names), nil
@@ -126,8 +134,10 @@ func (f *diskFile) Write(b []byte) (int, error) {
 func (f *diskFile) Sync() error {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
-	f.flushed = len(f.b)
-	return nil
+	if f.disk.fails == nil {
+		f.flushed = len(f.b)
+	}
+	return f.disk.fails
 }
 
 func (f *diskFile) Close() error { return nil }

@@ -323,6 +323,36 @@ func TestWrongAfterCrashes(t *testing.T) {
 	}
 }
 
+// TestFailedFlush: once a flush failed, an index acknowledges nothing more, even if the next flush
+// says that all is well.
+func TestFailedFlush(t *testing.T) {
+	d := newDisk()
+	x := mustOpen(t, d, Options{})
+	o := oracle{}
+	put(t, x, o, 1, 1, &analysis.Text{Title: "kept"})
+	d.fails = errors.New("the disk is full")
+	for version := range uint64(3) {
+		_, err := x.Put(context.Background(), 1, 2+version, &analysis.Text{Title: "lost"})
+		if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "the disk is full") {
+			t.Errorf("a change ended with %v", err)
+		}
+		d.fails = nil
+	}
+	s := x.Snapshot()
+	if s.Generation() != 1 {
+		t.Errorf("generation %d is shown, and 1 was acknowledged", s.Generation())
+	}
+	s.Release()
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = mustOpen(t, d.cut(func(int) int { return 0 }), Options{})
+	defer x.Close()
+	s = x.Snapshot()
+	defer s.Release()
+	compare(t, s, o, rand.New(rand.NewPCG(1, 1)), 1)
+}
+
 // TestUpdateInTwo: in between the two halves of a replacement, a snapshot has no document.
 func TestUpdateInTwo(t *testing.T) {
 	for _, wrong := range []bool{false, true} {

@@ -156,6 +156,9 @@ func (x *Index) combine(j *job) (to leaf, err error) {
 		return errors.Join(b.finish(), out.Flush())
 	})
 	if err == nil {
+		err = x.files.flushFolder() // no manifest may have a name that the disk has not
+	}
+	if err == nil {
 		x.opt.Passed(PlaceWritten)
 		to.seg, err = x.openSegment(j.id)
 	}

@@ -131,6 +131,14 @@ type Break struct {
 	Shows Showing
 }
 
+// Breaks are invariants that a variant is known to break alike.
+func Breaks(under Trigger, shows Showing, invariants ...string) (list []Break) {
+	for _, name := range invariants {
+		list = append(list, Break{Invariant: name, Under: under, Shows: shows})
+	}
+	return list
+}
+
 // Showing says in which runs a known error shows.
 type Showing string
 

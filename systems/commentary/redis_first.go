@@ -59,10 +59,8 @@ const epochSize = 1_000_000
 // lostByRedis is what a design may break that keeps what is new in Redis alone.
 func lostByRedis() (list []sut.Break) {
 	for _, under := range []sut.Trigger{sut.RedisLoss, sut.PowerLoss} {
-		for _, invariant := range []string{AckedKept, VersionShown, OneAnswer, SeenInTime,
-			PastWhole, Settled} {
-			list = append(list, sut.Break{Invariant: invariant, Under: under, Shows: sut.AtTimes})
-		}
+		list = append(list, sut.Breaks(under, sut.AtTimes, AckedKept, VersionShown, OneAnswer, SeenInTime,
+			PastWhole, Settled)...)
 	}
 	return list
 }

@@ -23,8 +23,8 @@ func asyncCommit() variant {
 			"consistent state",
 		GivesUp: "publications, claims and acknowledgements of the last half second or so when " +
 			"Postgres crashes",
-		Breaks: []sut.Break{
-			{Invariant: NoLoss, Under: sut.PostgresCrash, Shows: sut.Alone}},
+		Breaks: append(sut.Breaks(sut.PostgresCrash, sut.Alone, NoLoss), sut.Breaks(sut.PostgresCrash,
+			sut.AtTimes, VisibilityKept, AckFinal, ReceiptFenced, ReceiveCount, DeadLetters, GroupOrder)...),
 		Settings: map[string]string{"synchronous_commit": "off"},
 	}, plain)
 }

@@ -170,6 +170,7 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench Append ./harness/history
 	$(GO) test -run '^$$' -bench 'Million|Summarise' -benchtime 1x ./harness/check ./harness/measure
 	$(GO) test -run '^$$' -bench RoundTrip ./harness/fault
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./harness/sim
 	$(GO) test -run '^$$' -bench HTML ./reports
 	$(GO) test -tags browser -run '^$$' -bench FirstPaint -benchtime 10x ./reports
 	$(GO) test -run '^$$' -bench 'Judge|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale

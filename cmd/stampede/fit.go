@@ -54,6 +54,14 @@ func fitLoad(
 	return plan, nil
 }
 
+// shortest gives the load of a plan the least length if the scenario leaves that to the machine.
+func (r resolved) shortest() resolved {
+	if a := r.Scenario.Load.Arrival; a.Over == scenario.Fit {
+		r.Scenario.Load.Arrival = a.Lasting(a.OverLeast.D())
+	}
+	return r
+}
+
 // carry finds whether the machine carries a load whose length is given.
 func carry(
 	ctx context.Context, plan resolved, probe fit.Probe, logf func(string, ...any),

@@ -52,6 +52,10 @@ func (a *app) replay(which string, f runFlags) error {
 	if err != nil {
 		return usage(err)
 	}
+	if environment.Simulated() {
+		return usage(fmt.Errorf("%s is a simulation; this repeats it: %s", stored.Path,
+			stored.Manifest.Run.Reproduce))
+	}
 	without, err := judge.Exemptions(stored)
 	if err != nil {
 		return usage(err)

@@ -17,8 +17,13 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if f.replayed != nil {
 		return f.replayed.run.Reproduce
 	}
-	line := typed{"stampede", "run", plain.Word(name), "--profile", plan.Scenario.Profile,
+	command := "run"
+	if f.simulated != nil {
+		command = "simulate"
+	}
+	line := typed{"stampede", command, plain.Word(name), "--profile", plan.Scenario.Profile,
 		"--seed", strconv.FormatUint(seed, 10)}
+	line.flag("--machine", f.machine)
 	note := line.servers(f.servers)
 	line.flag("--target", admin.Redact(f.target))
 	line.flag("--target-ca", f.targetCA)

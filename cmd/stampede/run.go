@@ -26,6 +26,7 @@ import (
 	"stampede/harness/rundir"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
+	"stampede/reports/answer"
 	"stampede/scenarios"
 )
 
@@ -78,7 +79,7 @@ func (a *app) runAll(names []string, f runFlags) error {
 	plans := make([]resolved, len(names))
 	for i, name := range names {
 		if plans[i], err = f.plan(name); err == nil {
-			err = f.checkTarget(plans[i])
+			err = errors.Join(f.checkTarget(plans[i]), f.checkModels(plans[i]))
 		}
 		if err != nil {
 			return err
@@ -195,9 +196,15 @@ func (a *app) noteReport(path, id string) events.Event {
 func (a *app) perform(
 	soft context.Context, name string, plan resolved, seed uint64, f runFlags, p *printer,
 ) (_ string, _ rundir.Summary, err error) {
-	p.Logf("%s (%s), seed %d: %s", plan.Scenario.Name, plan.Scenario.Profile, seed,
+	marked := ""
+	if f.simulated != nil {
+		marked = answer.SimulatedWord + " "
+	}
+	p.Logf("%s%s (%s), seed %d: %s", marked, plan.Scenario.Name, plan.Scenario.Profile, seed,
 		plan.Scenario.Question)
-	if plan, err = fitLoad(soft, plan, fit.Send, p.Logf); err != nil {
+	if f.simulated != nil {
+		plan = plan.shortest()
+	} else if plan, err = fitLoad(soft, plan, fit.Send, p.Logf); err != nil {
 		return "", rundir.Summary{}, a.failed(exitInternal, err)
 	}
 	opts := run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params,
@@ -207,7 +214,7 @@ func (a *app) perform(
 		Fitted: plan.fitted,
 		Target: f.target, TargetCAs: f.given.authorities, Without: exemptions(plan.System, f),
 		OneByOne: !f.interleave, Again: f.again, Control: f.control(plan.Scenario.Profile),
-		ProvokedBy: provokedBy(plan)}
+		ProvokedBy: provokedBy(plan), Simulate: f.simulated}
 	if f.keep {
 		opts.Kept = func(places []run.Place) { p.kept = places }
 	}
@@ -220,17 +227,21 @@ func (a *app) perform(
 		designs = 1
 	}
 	// run.Run says what is wrong.
-	if e, err := estimate(plan, designs, opts.Control); err == nil {
+	if e, err := estimate(plan, designs, opts.Control); err == nil && f.simulated == nil {
 		p.Logf("this takes %s", e)
 	}
-	if f.target == "" {
+	if f.simulated != nil {
+		opts.BackendReason, opts.Again = "virtual time, assumed costs", 0
+	} else if f.target == "" {
 		if err := a.chooseBackend(soft, &opts, f); err != nil {
 			return "", rundir.Summary{}, a.failed(exitEnvironment, env.Stopped(soft, err))
 		}
 		p.detailf("backend: %s", opts.BackendReason)
 	}
-	if opts.Launcher, err = launcher(plan.Scenario.Deploy); err != nil {
-		return "", rundir.Summary{}, a.failed(exitEnvironment, err)
+	if f.simulated == nil {
+		if opts.Launcher, err = launcher(plan.Scenario.Deploy); err != nil {
+			return "", rundir.Summary{}, a.failed(exitEnvironment, err)
+		}
 	}
 	path, summary, err := run.Run(soft, a.interrupts.hard, opts)
 	if opts.Launcher != nil {

@@ -16,6 +16,7 @@ import (
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
+	"stampede/harness/run"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 	"stampede/reports/words"
@@ -44,6 +45,10 @@ type runFlags struct {
 	changed func(name string) bool
 	// replayed is the run that is run again, nil for a new one.
 	replayed *replayed
+	// machine is the file of a simulation's machine, "" for the default one.
+	machine string
+	// simulated is the machine on which models run in place of designs, nil for a real run.
+	simulated *run.Simulation
 }
 
 // servers are where the stores are: a backend, and addresses if it is the external one.
@@ -137,6 +142,9 @@ func (f *runFlags) defineRunning(cmd *cobra.Command) {
 
 // control says whether the baseline runs a second time.
 func (f *runFlags) control(profile string) bool {
+	if f.simulated != nil {
+		return false // it would not differ from itself
+	}
 	if f.replayed != nil || f.changed("noise-floor") {
 		return f.noiseFloor
 	}

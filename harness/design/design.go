@@ -20,6 +20,7 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sim"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
@@ -43,6 +44,8 @@ type System[S, P any] struct {
 	// Roles is the background work of every design, beside its own.
 	Roles   []Role[P]
 	Designs []Variant[S, P]
+	// Costs are those of sut.System.
+	Costs func() sim.Costs
 
 	Invariants func(P) []check.Invariant
 	// Races and NoRaces are those of sut.System, and so are the reasons in Unseen, why an
@@ -99,6 +102,20 @@ type Variant[S, P any] struct {
 	Open  func(context.Context, *Stores[P]) (S, error)
 	Roles []Role[P]
 	State State[P]
+	// Model makes the design's model on simulated stores; nil if it has none. See
+	// sut.Variant.Model.
+	Model func(c *sim.Cluster, p P, cfg sut.Config) Model[S]
+}
+
+// Model is a design in virtual time.
+type Model[S any] struct {
+	// Domain is what users call, in a process of the simulation.
+	Domain S
+	// Pending counts what background work has still to do, and says what that is. Nil: there is
+	// never any.
+	Pending func() (left int64, what string)
+	// Audit is the final truth, a value of the type that the API has for it.
+	Audit func() any
 }
 
 // Waiter has work in its own memory, and says how much and what that is.
@@ -133,6 +150,7 @@ func (s System[S, P]) Sut() sut.System {
 		GoesOn:     s.goesOn(),
 		Variants:   s.variants(),
 		Invariants: s.invariants,
+		Costs:      s.Costs,
 		Races:      s.Races, NoRaces: s.NoRaces,
 		Target: s.API.Target, Handler: s.API.Handler,
 		TargetNotApplicable: s.Unseen,
@@ -194,6 +212,9 @@ func (s System[S, P]) variant(v Variant[S, P]) sut.Variant {
 	}
 	if o.state.Gauge != nil {
 		out.Gauge = o.gauge
+	}
+	if v.Model != nil {
+		out.Model = o.model
 	}
 	for _, r := range slices.Concat(s.Roles, v.Roles) {
 		out.Roles = append(out.Roles, o.role(r))

@@ -59,7 +59,13 @@ func (s Schedule) Check() error {
 		}
 		errs = append(errs, err)
 	}
-	sorted := slices.SortedStableFunc(slices.Values(s.Faults), func(a, b scenario.Fault) int {
+	return errors.Join(append(errs, Overlaps(s.Faults))...)
+}
+
+// Overlaps says which faults are in force on one target at the same time.
+func Overlaps(faults []scenario.Fault) error {
+	var errs []error
+	sorted := slices.SortedStableFunc(slices.Values(faults), func(a, b scenario.Fault) int {
 		return cmp.Compare(a.At, b.At)
 	})
 	for i, a := range sorted {

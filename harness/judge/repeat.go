@@ -28,7 +28,8 @@ func (j *Judge) Repeat(
 	}
 	out := rundir.Repeat{Index: slot.Repeat, Order: slot.Order, Control: slot.Control,
 		Again: slot.Again, Used: true, Timing: rundir.NoTimes, Generator: trial.Generator,
-		DrainNS: trial.DrainNS, Processor: trial.Processor, History: slot.History, Audit: slot.Audit,
+		Bottleneck: trial.Bottleneck, DrainNS: trial.DrainNS, Processor: trial.Processor,
+		History: slot.History, Audit: slot.Audit,
 		Timeline: slot.Timeline, Error: trial.Error,
 		Invariants: []check.Verdict{}, SLOs: []check.SLOVerdict{},
 		Operations: []rundir.Operation{}, Validity: []rundir.Validity{evidence(finished(trial))}}
@@ -125,8 +126,8 @@ func (j *Judge) measure(
 		Generator: trial.Generator, Counted: trial.Load, Recorded: res.Recorded,
 		Cut: trial.Cut, Response: res.Latency.Response, Service: res.Latency.Service,
 		Cores: trial.Cores, Inside: trial.Inside, Machine: trial.machine(),
-		SideBySide: j.scenario.SideBySide,
-		Sampled:    sampled, Quiet: res.Quiet}
+		SideBySide: j.scenario.SideBySide, Simulated: trial.Simulated,
+		Sampled: sampled, Quiet: res.Quiet}
 	out.Validity = append(j.assumptions(h, trial, res), measure.Gate(facts)...)
 	out.Timing, out.Quiet = facts.Timing(), res.Quiet
 	for i, slo := range j.scenario.SLOs {

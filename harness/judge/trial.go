@@ -52,6 +52,9 @@ type Trial struct {
 	Interrupted bool `json:"interrupted"`
 	// Cores is how many cores this process could use.
 	Cores int `json:"cores"`
+	// Simulated is true when the time was virtual; Bottleneck is then what was waited for, in words.
+	Simulated  bool   `json:"simulated,omitempty"`
+	Bottleneck string `json:"bottleneck,omitempty"`
 	// Inside is true when the system under test runs in this process.
 	Inside bool `json:"inside"`
 	// Processor is the processor time that it all took.

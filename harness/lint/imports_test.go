@@ -118,7 +118,7 @@ func forSystems() []string {
 	return []string{
 		"harness/sut", "harness/check", "harness/history", "harness/keys", "harness/topics",
 		"harness/api", "harness/bounds", "harness/stores", "harness/design", "harness/edge",
-		"harness/durable",
+		"harness/durable", "harness/sim",
 	}
 }
 
@@ -150,7 +150,7 @@ func forbiddenInReports(folder, target string) string {
 // harness: the contracts, from the bottom up, and the pure packages.
 func layers(pkg string) (allowed []string, listed bool) {
 	switch pkg {
-	case "harness/history", "harness/keys", "harness/bounds", "harness/plain":
+	case "harness/history", "harness/keys", "harness/bounds", "harness/plain", "harness/sim":
 		return nil, true
 	case "harness/schema":
 		return []string{"harness/bounds"}, true
@@ -159,7 +159,7 @@ func layers(pkg string) (allowed []string, listed bool) {
 	case "harness/check":
 		return []string{"harness/history"}, true
 	case "harness/sut":
-		return []string{"harness/check", "harness/history"}, true
+		return []string{"harness/check", "harness/history", "harness/sim"}, true
 	case "harness/judge":
 		return []string{"harness/check", "harness/history", "harness/measure", "harness/rundir",
 			"harness/scenario", "harness/stats", "harness/sut"}, true
@@ -170,7 +170,7 @@ func layers(pkg string) (allowed []string, listed bool) {
 			"harness/bounds", "harness/plain"}, true
 	case "harness/design":
 		return []string{"harness/sut", "harness/history", "harness/check", "harness/stores",
-			"harness/topics", "harness/api", "harness/bounds"}, true
+			"harness/topics", "harness/api", "harness/bounds", "harness/sim"}, true
 	}
 	return nil, false
 }

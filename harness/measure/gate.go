@@ -25,6 +25,8 @@ type Facts struct {
 	Cores int
 	// SideBySide says that several designs shared the machine and its stores.
 	SideBySide bool
+	// Simulated says that time was virtual: the generator took none, and nothing interfered.
+	Simulated bool
 	// Inside says that the system's own code (at least its drivers) ran in
 	// this process, so that its processor time is part of the generator's.
 	Inside bool
@@ -69,6 +71,10 @@ func Gate(f Facts) []rundir.Validity {
 	if f.SideBySide {
 		return append(evidence, rundir.Validity{Name: SideBySideName, Class: rundir.Times,
 			Detail: "the designs ran side by side: each had only a part of the machine and its stores"})
+	}
+	if f.Simulated {
+		return append(evidence, rundir.Validity{Name: SimulatedName, Class: rundir.Times,
+			Detail: "no time was measured: it was virtual, and costs were assumed"})
 	}
 	times := []rundir.Validity{f.pacerLag(), f.coreWait(), f.gcPause(), f.interference()}
 	if !f.Inside {
@@ -254,6 +260,8 @@ const (
 	InterferenceName = "interference"
 	// SideBySideName is there alone, and fails, where designs ran side by side.
 	SideBySideName = "one-at-a-time"
+	// SimulatedName is there alone, and fails, in a simulation.
+	SimulatedName = "virtual-time"
 )
 
 // AccountingName and ScheduleName are the names of the assumptions that every operation is

@@ -46,6 +46,9 @@ type Options struct {
 	// Kept, if set, is called at the end of a run that was not interrupted,
 	// whose stores then stay as they are, with the data of every repeat.
 	Kept func([]Place)
+	// Simulate, if set, runs the variants' models on this machine, in virtual time, in place of
+	// the variants on stores. Provider, Spec, Launcher and Guard are unused then.
+	Simulate *Simulation
 	// Target is the base URL of a server to judge instead of the variants.
 	Target string
 	// TargetCAs verify a target's certificate; nil means the system's.

@@ -65,6 +65,14 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	s := &services{environment: describeHost(), kafka: map[sut.Service]fault.Target{},
 		stopGuard: func(bool) error { return nil }}
 	s.environment.BackendReason = r.BackendReason
+	if r.Simulate != nil {
+		s.environment.Backend, s.environment.BackendReason = rundir.Simulation, r.BackendReason
+		if err := r.Simulate.describe(&s.environment); err != nil {
+			return nil, err
+		}
+		s.environment.Fingerprint = fingerprint(s.environment)
+		return s, nil
+	}
 	if r.Target != "" {
 		s.environment.Backend = judge.TargetName
 		s.environment.BackendReason = "the user's server at " + admin.Redact(r.Target)

@@ -56,9 +56,13 @@ func (r *runner) trial(slot rundir.Slot, beside *together) error {
 		Inside: r.inside(), Cores: runtime.NumCPU()}, together: beside,
 		teller: r.progress.begin(slot, r.Scenario.Load.WarmUp.D())}
 	defer beside.leave()
+	perform := r.perform
+	if r.Simulate != nil {
+		perform = r.simulate
+	}
 	// The garbage of one trial must not be collected in the next one's load.
 	runtime.GC()
-	if err := r.perform(slot, t); err != nil {
+	if err := perform(slot, t); err != nil {
 		if _, ok := errors.AsType[*EnvironmentError](err); ok {
 			return err
 		}

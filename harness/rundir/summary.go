@@ -173,7 +173,7 @@ const OfCapped = "promises of time are not judged"
 
 // Environment is what a run stood on.
 type Environment struct {
-	// Backend is containers, processes, external or target.
+	// Backend is containers, processes, external, target or simulation.
 	Backend string `json:"backend"`
 	// BackendReason says why it was chosen.
 	BackendReason string               `json:"backend_reason"`
@@ -195,6 +195,12 @@ type Environment struct {
 	// Proxied is true when a TCP proxy stood before the stores.
 	Proxied bool `json:"proxied"`
 }
+
+// Simulation is the Backend of a run in virtual time, in which nothing was measured.
+const Simulation = "simulation"
+
+// Simulated says that the run was a simulation.
+func (e Environment) Simulated() bool { return e.Backend == Simulation }
 
 // Component is one store with what decides its numbers.
 type Component struct {
@@ -321,6 +327,8 @@ type Repeat struct {
 	Windows string `json:"windows,omitempty"`
 	// Processor is the processor time that it took, absent if nobody measured it.
 	Processor *Processor `json:"processor,omitempty"`
+	// Bottleneck is, in a simulation, what was waited for longest, in words.
+	Bottleneck string `json:"bottleneck,omitempty"`
 	// Error is why the repeat could not be finished.
 	Error string `json:"error,omitempty"`
 }

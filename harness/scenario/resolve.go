@@ -112,6 +112,17 @@ func Recorded(src []byte) Scenario {
 	return sc
 }
 
+// DecodeInto decodes a YAML file of another kind, such as a machine, over what v points to, as
+// strictly as a scenario: names and bounds are those of its tags. The error is Errors.
+func DecodeInto(file string, src []byte, v any) error {
+	p := &parsing{at: inFile(file), origin: fromFile}
+	if root := p.document(src); root != nil {
+		d := decoder{problems: &p.problems}
+		d.into(root, reflect.ValueOf(v).Elem())
+	}
+	return p.err()
+}
+
 // inFile makes the places of a file.
 func inFile(name string) func(line, column int) Where {
 	return func(line, column int) Where { return Where{File: name, Line: line, Column: column} }

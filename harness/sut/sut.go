@@ -14,6 +14,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sim"
 )
 
 // ErrRefused marks an operation that certainly had no effect: sold out,
@@ -53,6 +54,9 @@ type System struct {
 	// Invariants are judged for every variant that does not list them as
 	// NotApplicable. The params are those of the scenario.
 	Invariants func(params any) []check.Invariant
+	// Costs are the CPU demands of the steps of the variants' models, assumed where nobody has
+	// measured them. Nil if no variant has a model.
+	Costs func() sim.Costs
 	// Races, if set, names the operations that compete for an object. A run in which too
 	// few of them overlapped has not exercised what concurrency could break.
 	Races *Races
@@ -175,6 +179,11 @@ type Variant struct {
 	Gauge func(context.Context, Config) (Gauge, error)
 	// Open connects to the services. It must not change them.
 	Open func(context.Context, Config) (Instance, error)
+	// Model, if set, makes the variant's model on simulated stores: an instance as Open makes
+	// them, ready for operations, whose calls are made in a process of the simulation (sim.In) and
+	// take its time. Of cfg it has Params, MaxConns and Timeout. Background work is processes that
+	// it starts itself.
+	Model func(c *sim.Cluster, cfg Config) (Instance, error)
 }
 
 // APIRole is the name of the API where roles are named. No role may have it.

@@ -31,7 +31,12 @@ func Findings(s rundir.Summary, standings []Standing) []Card {
 	if len(standings) == 0 {
 		return list
 	}
-	list = append(list, Card{"Timing", TimingMark(s.Verdict.Timing), timingLines(s, standings)})
+	timing := Card{"Timing", TimingMark(s.Verdict.Timing), timingLines(s, standings)}
+	if s.Environment.Simulated() {
+		timing = Card{"Timing", words.Mark{Icon: words.None, Word: "virtual", Class: "na"},
+			[]string{"no time was measured; " + s.Environment.BackendReason}}
+	}
+	list = append(list, timing)
 	if t := Count(standings); t.SLOs > 0 {
 		list = append(list, Card{"Objectives", ObjectivesMark(s.Verdict.Objectives, t),
 			objectiveLines(standings, t)})

@@ -126,6 +126,9 @@ func Glance(s rundir.Summary) string {
 		machine = words.Plural(s.Environment.Cores, "core")
 	}
 	backend := ""
+	if s.Environment.Simulated() {
+		return words.JoinNonEmpty(" · ", SimulatedWord, s.Environment.BackendReason)
+	}
 	if s.Environment.Backend != "" {
 		backend = "backend " + s.Environment.Backend
 	}

@@ -104,6 +104,22 @@ func (st Standing) BreakMark(invariant string) words.Mark {
 	return markTable[wordViolated]
 }
 
+// SimulatedWord marks all that shows a run in virtual time.
+const SimulatedWord = "SIMULATED"
+
+// Bottlenecks say of each design of a simulation what was waited for longest.
+func Bottlenecks(standings []Standing) (lines []string) {
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			if r.Bottleneck != "" {
+				lines = append(lines, st.Name+": "+r.Bottleneck)
+				break
+			}
+		}
+	}
+	return lines
+}
+
 // AnswerSentences answer the scenario's question: which designs are correct, and what the
 // correct ones cost.
 func AnswerSentences(s rundir.Summary, standings []Standing) []string {
@@ -111,6 +127,9 @@ func AnswerSentences(s rundir.Summary, standings []Standing) []string {
 		return []string{"No design was run."}
 	}
 	all := []string{CorrectLines(s, standings)[0] + "."}
+	if s.Environment.Simulated() {
+		all = []string{SimulatedWord + ", nothing was measured.", all[0]}
+	}
 	if cost := costSentence(s, standings); cost != "" {
 		all = append(all, cost)
 	}

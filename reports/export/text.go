@@ -27,6 +27,9 @@ func Text(w io.Writer, d answer.Data, o words.TextOptions) error {
 	standings := answer.Ranked(s)
 	var out bytes.Buffer
 	title := words.OneLine(s.Run.Scenario) + " · " + words.OneLine(s.Run.Question)
+	if s.Environment.Simulated() {
+		title = answer.SimulatedWord + " · " + title
+	}
 	fmt.Fprintf(&out, "%s\n\n", strings.Join(plain.Wrap(title, o.Columns()), "\n"))
 	textTable(&out, s, standings, o)
 	if len(standings) > 0 && standings[0].Successes && standings[0].Main != nil {
@@ -34,6 +37,9 @@ func Text(w io.Writer, d answer.Data, o words.TextOptions) error {
 	}
 	if note := answer.QueuedNote(s, standings); note != "" {
 		fmt.Fprintln(&out, strings.Join(plain.Wrap(words.OneLine(note), o.Columns()), "\n"))
+	}
+	for _, line := range answer.Bottlenecks(standings) {
+		fmt.Fprintln(&out, strings.Join(plain.Wrap("in "+words.OneLine(line), o.Columns()), "\n"))
 	}
 	for _, st := range standings {
 		textProblems(&out, st)
@@ -81,13 +87,20 @@ func textResult(out *bytes.Buffer, s rundir.Summary, standings []answer.Standing
 func resultFields(s rundir.Summary, standings []answer.Standing) string {
 	c, t := answer.CorrectOf(standings), answer.Count(standings)
 	text := ""
+	if s.Environment.Simulated() {
+		text = " " + answer.SimulatedWord
+	}
 	if c.Sound > 0 {
 		text += fmt.Sprintf(" correct=%d/%d", c.Holding, c.Sound)
 	}
 	if c.Controls > 0 {
 		text += fmt.Sprintf(" caught=%d/%d", c.Caught, c.Controls)
 	}
-	text += " timing=" + s.Verdict.Timing
+	if s.Environment.Simulated() {
+		text += " timing=virtual"
+	} else {
+		text += " timing=" + s.Verdict.Timing
+	}
 	if t.SLOs > 0 {
 		text += fmt.Sprintf(" objectives=%d/%d", t.SLOsHeld, t.SLOs)
 	}

@@ -28,21 +28,24 @@ var assets embed.FS
 
 // page is what the template shows.
 type page struct {
-	Title     string
-	CSP       template.HTMLAttr
-	Style     template.HTML
-	Script    template.HTML
-	Mark      words.Mark
-	Icons     []words.Mark
-	Cards     []answer.Card
-	Strip     answer.Strip
-	Controls  []answer.ControlRow
-	Run       rundir.RunInfo
-	Date      string
-	Took      string
-	Glance    string
-	Sentences []string
-	Gaps      []string
+	Title    string
+	CSP      template.HTMLAttr
+	Style    template.HTML
+	Script   template.HTML
+	Mark     words.Mark
+	Icons    []words.Mark
+	Cards    []answer.Card
+	Strip    answer.Strip
+	Controls []answer.ControlRow
+	Run      rundir.RunInfo
+	Date     string
+	Took     string
+	// Simulated marks a simulation, and Bottlenecks are its designs'.
+	Simulated   string
+	Bottlenecks []string
+	Glance      string
+	Sentences   []string
+	Gaps        []string
 
 	Variants    []answer.VariantGroup
 	Columns     answer.VariantColumns
@@ -184,6 +187,9 @@ func newPage(d answer.Data) page {
 		Faults: answer.FaultRows(standings), Repeats: answer.RepeatRows(standings),
 		Errors: answer.ErrorTables(standings), Environment: answer.EnvironmentSections(s),
 		Warnings: s.Warnings, Again: answer.Again(d), Downloads: downloads(d.Files),
+	}
+	if s.Environment.Simulated() {
+		p.Simulated, p.Bottlenecks = answer.SimulatedWord, answer.Bottlenecks(standings)
 	}
 	for _, c := range cards {
 		p.Icons = append(p.Icons, c.Mark)

@@ -1,6 +1,10 @@
 package flashsale
 
-import "context"
+import (
+	"context"
+
+	"stampede/harness/sim"
+)
 
 // conditionalUpdate decrements a counter only where it is positive. Postgres looks at the
 // condition again once it has the row lock, so the update itself is the check, and a buyer who
@@ -18,7 +22,26 @@ func conditionalUpdate() variant {
     WHERE item = $1 AND available > 0 AND EXISTS (SELECT FROM allowed)
     RETURNING 0::bigint, 0::bigint`), nil
 		},
+		Model: counterRow().modelled(decrementsPositive),
 	})
+}
+
+// decrementsPositive is its model.
+func decrementsPositive(m *model) func(*sim.Process, BuyRequest) (claim, error) {
+	return func(p *sim.Process, req BuyRequest) (claim, error) {
+		return m.claims(p, req, func(p *sim.Process, item string) (int64, bool, bool) {
+			if c, _ := m.counters.Get(item); c.available <= 0 {
+				return 0, false, false // without the lock
+			}
+			p.Do(m.counters.Lock(item))
+			c, _ := m.counters.Get(item)
+			if c.available <= 0 {
+				return 0, false, false
+			}
+			m.counters.Set(item, counted{c.available - 1, c.version})
+			return 0, true, false
+		})
+	}
 }
 
 // waitingShop sells by one statement that waits for the row it wants.

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/sim"
 )
 
 // counterRowInPlace decrements the item's counter first, looks at the result, and rolls the
@@ -22,7 +24,51 @@ func counterRowInPlace() variant {
 			return &counterRowShop{ledgerShop{b}, b.buyStatement(
 				`SELECT 0::bigint, 0::bigint FROM allowed`, `true`)}, nil
 		},
+		Model: counterRow().modelled(decrementsFirst),
 	})
+}
+
+// decrementsFirst is its model: four round trips, with the row's lock from the second one on.
+func decrementsFirst(m *model) func(*sim.Process, BuyRequest) (claim, error) {
+	return func(p *sim.Process, req BuyRequest) (claim, error) {
+		c, err := m.decremented(p, req)
+		switch {
+		case errors.Is(err, errNegative):
+			return m.soldOut(p, req)
+		case errors.Is(err, errRaced):
+			return m.orderOf(p, req)
+		}
+		return c, err
+	}
+}
+
+func (m *model) decremented(p *sim.Process, req BuyRequest) (c claim, err error) {
+	m.asks(p, costBegin)
+	defer m.Postgres.Release()
+	m.answered(p)
+	m.statement(p, costCount)
+	p.Do(m.counters.Lock(req.Item))
+	n, is := m.counters.Get(req.Item)
+	m.counters.Set(req.Item, counted{n.available - 1, n.version})
+	m.answered(p)
+	switch {
+	case !is:
+		err = ErrUnknownItem
+	case n.available <= 0:
+		err = errNegative
+	default:
+		m.statement(p, costBuy)
+		c, err = m.place(p, req, func(*sim.Process, string) (int64, bool, bool) { return 0, true, false })
+		m.answered(p)
+	}
+	m.statement(p, costBegin)
+	if err == nil && c.fresh {
+		p.Do(m.Postgres.Commit())
+	} else {
+		m.Postgres.Rollback()
+	}
+	m.answered(p)
+	return c, err
 }
 
 // counterRowShop decrements before it knows whether it may.

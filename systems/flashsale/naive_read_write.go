@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/sim"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
@@ -25,7 +26,32 @@ func naiveReadWrite() variant {
 		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return newNaiveShop(newBooks(st.DB, counterRow())), nil
 		},
+		Model: counterRow().modelled(readsThenWrites),
 	})
+}
+
+// readsThenWrites is its model.
+func readsThenWrites(m *model) func(*sim.Process, BuyRequest) (claim, error) {
+	return func(p *sim.Process, req BuyRequest) (claim, error) {
+		if m.counter(p, req.Item).available <= 0 {
+			return m.soldOut(p, req)
+		}
+		return m.claims(p, req, func(p *sim.Process, item string) (int64, bool, bool) {
+			p.Do(m.counters.Lock(item))
+			c, _ := m.counters.Get(item)
+			m.counters.Set(item, counted{c.available - 1, c.version})
+			return 0, true, false
+		})
+	}
+}
+
+// counter is books.counter.
+func (m *model) counter(p *sim.Process, item string) counted {
+	m.asks(p, costLook)
+	defer m.Postgres.Release()
+	c, _ := m.counters.Get(item)
+	m.answered(p)
+	return c
 }
 
 // naiveShop checks first and acts later.

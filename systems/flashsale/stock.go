@@ -161,8 +161,10 @@ const (
 // reclaimSlack is how late a cart may be returned while the stores answer:
 // one round of waiting, one round of work, and half a second for a machine
 // that is busy with the sale itself.
-func reclaimSlack(st *opened) time.Duration {
-	return st.Params.ReclaimEvery.D() + min(stores.Timeout(st.Config), roleTimeout) + time.Second/2
+func reclaimSlack(st *opened) time.Duration { return reclaimSlackOf(st.Params, st.Config) }
+
+func reclaimSlackOf(p Params, cfg sut.Config) time.Duration {
+	return p.ReclaimEvery.D() + min(stores.Timeout(cfg), roleTimeout) + time.Second/2
 }
 
 // release tells whoever else keeps stock of a cart that the ledger has closed.

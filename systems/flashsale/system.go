@@ -22,6 +22,7 @@ func system(designs ...variant) sut.System {
 		Question: "far more buyers than units: which designs never sell more than N, and at what cost?",
 		API:      API(), Defaults: DefaultParams, Workload: NewWorkload,
 		State:   state{Schema: schema, Empty: []string{"orders", "payments", "order_log"}},
+		Costs:   assumedCosts,
 		Designs: designs, Invariants: Invariants,
 		Races: &sut.Races{Kinds: []string{KindBuy}, Least: 10,
 			Invariants: []string{NoOversell, UnitExclusive}},

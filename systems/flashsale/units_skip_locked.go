@@ -3,6 +3,9 @@ package flashsale
 import (
 	"context"
 	"errors"
+	"time"
+
+	"stampede/harness/sim"
 )
 
 // unitsSkipLocked lets every buyer lock a unit row of its own, so nobody waits for anybody;
@@ -17,7 +20,31 @@ func unitsSkipLocked() variant {
 		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return newUnitShop(newBooks(st.DB, unitRows())), nil
 		},
+		Model: unitRows().modelled(skipsLocked),
 	})
+}
+
+// skipsLocked is its model. Who waits for locked units looks again a thousand times a second.
+func skipsLocked(m *model) func(*sim.Process, BuyRequest) (claim, error) {
+	skip := func(_ *sim.Process, item string) (int64, bool, bool) {
+		unit, skipped, ok := m.shelf.Claim(item)
+		return unit, ok, skipped > 0
+	}
+	return func(p *sim.Process, req BuyRequest) (claim, error) {
+		c, err := m.claims(p, req, skip)
+		if !errors.Is(err, errBusy) {
+			return c, err
+		}
+		return m.claims(p, req, func(p *sim.Process, item string) (int64, bool, bool) {
+			for {
+				unit, taken, locked := skip(p, item)
+				if taken || !locked {
+					return unit, taken, false
+				}
+				p.Do(m.Sim.Delay(time.Millisecond))
+			}
+		})
+	}
 }
 
 // takeUnit takes the first unit on the shelf, waiting for its lock. It may

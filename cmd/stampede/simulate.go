@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/run"
+	"stampede/harness/scenario"
+	"stampede/harness/sim"
+	"stampede/harness/sut"
+)
+
+func newSimulate(a *app) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "simulate <scenario>",
+		Short: "Run a scenario on models of its designs, in virtual time",
+		Example: `  stampede simulate flash-sale-100k
+  stampede simulate flash-sale-100k --machine big.yaml --set load.arrival.ops=10000000`,
+		Long: `Runs models of the designs in virtual time, under the scenario's load and faults, and
+judges their histories as run does. A model has the design's state and the costs of its
+steps; no store is started, and nothing is measured: every page says SIMULATED.
+
+` + exitCodesHelp,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.simulate(args[0], f)
+		},
+	}
+	f.defineSimulated(cmd)
+	return cmd
+}
+
+// defineSimulated defines the flags that make sense without stores, and --machine.
+func (f *runFlags) defineSimulated(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.SetNormalizeFunc(presentName)
+	f.changed = fl.Changed
+	f.interleave = true
+	fl.StringVar(&f.profile, "profile", "", scenario.ProfilesText)
+	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated, or all); "+
+		"by default those of the scenario that have a model")
+	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
+	fl.StringVar(&f.baseline, "baseline", "", "the `design` that ratios refer to")
+	fl.IntVar(&f.repeat, "repeats", 1, "how often each design runs")
+	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
+	fl.DurationVar(&f.duration, "duration", 0, "how long the load lasts (load.arrival.over)")
+	fl.Float64Var(&f.rate, "rate", 0, "operations per second (load.arrival.rate)")
+	fl.StringVar(&f.fault, "fault", "", "a YAML file with a list of faults in place of the "+
+		"scenario's, or none")
+	fl.StringVar(&f.machine, "machine", "", "a YAML `file` with the machine; by default two cores, "+
+		"whose costs are assumed")
+	fl.DurationVar(&f.timeout, "timeout", 0, "stop the run after this long, as Ctrl-C would")
+	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the run")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show phases and faults in a log")
+	f.defineOutput(cmd)
+	flagGroups(cmd,
+		[]string{"Load", "profile", "duration", "rate", "repeats", "seed", "fault", "set", "timeout"},
+		[]string{"Designs", "design", "baseline", "machine"},
+		[]string{"Verdict", "fail-on", "against", "across-machines"},
+		[]string{"Output", "open", "out", "format", "color", "verbose", "html", "md", "junit",
+			"json", "metrics"})
+}
+
+// simulate runs the models of one scenario.
+func (a *app) simulate(name string, f runFlags) error {
+	f.backend = "auto"
+	machine, err := readMachine(f.machine)
+	if err != nil {
+		return usage(err)
+	}
+	whole, err := resolve(name, scenario.Options{Profile: f.profile})
+	if err != nil {
+		return err
+	}
+	have := modelled(whole)
+	if whole.System.Costs == nil || len(have) == 0 {
+		return usage(fmt.Errorf("no design of %s has a model; %s", whole.Scenario.Name,
+			haveModels(whole.System)))
+	}
+	if !f.some() {
+		f.variants = have
+	}
+	f.simulated = &run.Simulation{Machine: machine, Costs: whole.System.Costs()}
+	return a.runAll([]string{name}, f)
+}
+
+// modelled are the scenario's designs that have a model.
+func modelled(plan resolved) (names []string) {
+	for _, name := range plan.Scenario.Variants {
+		if v, is := plan.System.Variant(name); is && v.Model != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// haveModels says which designs of a system have one.
+func haveModels(s sut.System) string {
+	var names []string
+	for _, v := range s.Variants {
+		if v.Model != nil {
+			names = append(names, v.Name)
+		}
+	}
+	if len(names) == 0 {
+		return s.Name + " has none yet"
+	}
+	return "of " + s.Name + " these have one: " + strings.Join(names, ", ")
+}
+
+// checkModels refuses designs without a model, and faults that no model knows.
+func (f *runFlags) checkModels(plan resolved) error {
+	if f.simulated == nil {
+		return nil
+	}
+	have := modelled(plan)
+	for _, name := range plan.Scenario.Variants {
+		if !slices.Contains(have, name) {
+			return usage(fmt.Errorf("--design: %s has no model; %s", name, haveModels(plan.System)))
+		}
+	}
+	if err := run.CheckSimulated(plan.Scenario.Faults); err != nil {
+		return usage(fmt.Errorf("%w; --fault none leaves all out", err))
+	}
+	return nil
+}
+
+// readMachine reads a machine from a file, over the default one, which "" is.
+func readMachine(file string) (m sim.Machine, err error) {
+	if m = sim.DefaultMachine(); file == "" {
+		return m, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return m, fmt.Errorf("--machine: %w", err)
+	}
+	if err := scenario.DecodeInto(file, text, &m); err != nil {
+		return m, fmt.Errorf("--machine: %w", err)
+	}
+	return m, nil
+}

@@ -1,0 +1,59 @@
+package design
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"stampede/harness/api"
+	"stampede/harness/history"
+	"stampede/harness/sim"
+	"stampede/harness/sut"
+)
+
+// model makes the design's model.
+func (o *opener[S, P]) model(c *sim.Cluster, cfg sut.Config) (sut.Instance, error) {
+	p, err := sut.ParamsOf[P](cfg.Params)
+	if err != nil {
+		return nil, o.opening("the model of ", err)
+	}
+	return &simulated[S]{o.variant.Model(c, p, cfg), o.system.API}, nil
+}
+
+// simulated is a model as an instance.
+type simulated[S any] struct {
+	model Model[S]
+	api   *api.Table[S]
+}
+
+// Prepare does nothing: a model is ready.
+func (*simulated[S]) Prepare(context.Context) error { return nil }
+
+// Do performs one operation.
+func (i *simulated[S]) Do(ctx context.Context, op history.Op) (history.Reply, error) {
+	return i.api.Do(ctx, i.model.Domain, op)
+}
+
+// Quiesced says what background work has still to do.
+func (i *simulated[S]) Quiesced(context.Context) (string, error) {
+	if i.model.Pending == nil {
+		return "", nil
+	}
+	left, what := i.model.Pending()
+	if left == 0 {
+		return "", nil
+	}
+	return what, nil
+}
+
+// Audit is the final truth.
+func (i *simulated[S]) Audit(context.Context) (json.RawMessage, error) {
+	raw, err := json.Marshal(i.model.Audit())
+	if err != nil {
+		return nil, fmt.Errorf("encoding the audit: %w", err)
+	}
+	return raw, nil
+}
+
+// Close does nothing: the simulation ends what is under way.
+func (*simulated[S]) Close() error { return nil }

@@ -1,0 +1,138 @@
+package run
+
+import (
+	"fmt"
+	"time"
+
+	"stampede/harness/fault"
+	"stampede/harness/history"
+	"stampede/harness/scenario"
+	"stampede/harness/sim"
+	"stampede/harness/sut"
+)
+
+// simulatedStore is a store that can die and freeze.
+type simulatedStore interface {
+	Restart()
+	Pause()
+	Resume()
+}
+
+// simulatedFault is a fault in force: how it ends, and what shows that it was there.
+type simulatedFault struct {
+	heal  func()
+	proof func() string
+}
+
+// CheckSimulated refuses faults that no simulated store knows, and those that overlap on one.
+func CheckSimulated(faults []scenario.Fault) error {
+	for _, f := range faults {
+		if err := known(f); err != nil {
+			return err
+		}
+	}
+	return fault.Overlaps(faults)
+}
+
+func known(f scenario.Fault) error {
+	switch service := sut.Service(f.Target); service {
+	case sut.Postgres, sut.Redis, sut.Kafka:
+		switch kind := fault.Kind(f.Kind); kind {
+		case fault.Kill, fault.Pause, fault.Latency, fault.Partition, fault.LostAck, fault.LostRequest:
+			return nil
+		case fault.PowerLoss:
+			if service == sut.Redis {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("fault %q: a simulation has no %s of %s", f.Name, f.Kind, f.Target)
+}
+
+// breakSimulated plans the scenario's faults. What it returns has their windows, once the load
+// is over.
+func (r *runner) breakSimulated(c *sim.Cluster) (func() []history.Window, error) {
+	windows := make([]history.Window, len(r.Scenario.Faults))
+	for i, f := range r.Scenario.Faults {
+		w := &windows[i]
+		made, err := fault.Of(f)
+		if err != nil {
+			return nil, err
+		}
+		*w = history.Window{Name: f.Name, Kind: history.FaultWindow, Fault: made.String()}
+		w.Start = start + f.At.D()
+		w.End = w.Start + f.For.D()
+		w.Recovered = w.End + back(r.Simulate.Machine, f)
+		c.Sim.At(w.Start, func() {
+			in := inject(c, f)
+			c.Sim.At(w.End, func() {
+				if proof := in.proof(); proof != "" {
+					w.Evidence = []string{proof}
+				}
+				in.heal()
+			})
+		})
+	}
+	return func() []history.Window { return windows }, nil
+}
+
+// inject puts a fault in force that CheckSimulated accepts.
+func inject(c *sim.Cluster, f scenario.Fault) simulatedFault {
+	var store simulatedStore
+	kill := func() {}
+	var link *sim.Link
+	switch sut.Service(f.Target) {
+	case sut.Postgres:
+		store, link, kill = c.Postgres, c.Postgres.Client.Link, c.Postgres.Kill
+	case sut.Redis:
+		store, link, kill = c.Redis, c.Redis.Client.Link, func() { c.Redis.Kill(f.Wipe) }
+	case sut.Kafka:
+		store, link, kill = c.Kafka, c.Kafka.Client.Link, c.Kafka.Kill
+	}
+	before := link.Lost()
+	lost := func() string {
+		if link.Lost() == before {
+			return ""
+		}
+		return fmt.Sprintf("%d messages were lost", link.Lost()-before)
+	}
+	switch fault.Kind(f.Kind) {
+	case fault.Kill:
+		kill()
+		return simulatedFault{store.Restart, func() string { return "it was killed" }}
+	case fault.PowerLoss:
+		loses := f.Loses.D()
+		if loses == 0 {
+			loses = fault.DefaultLoses
+		}
+		c.Redis.PowerLoss(loses)
+		return simulatedFault{c.Redis.Restart, func() string {
+			return "it lost its last " + loses.String()
+		}}
+	case fault.Pause:
+		store.Pause()
+		return simulatedFault{store.Resume, func() string { return "it was frozen" }}
+	case fault.Latency:
+		link.Impose(sim.Condition{Latency: f.Latency.D(), Jitter: f.Jitter.D()})
+		return simulatedFault{func() { link.Impose(sim.Condition{}) }, func() string {
+			return "each round trip took " + f.Latency.D().Round(time.Microsecond).String() + " longer"
+		}}
+	case fault.LostRequest:
+		link.Impose(sim.Condition{LoseThere: true})
+	case fault.LostAck:
+		link.Impose(sim.Condition{LoseBack: true})
+	default:
+		link.Impose(sim.Condition{LoseThere: true, LoseBack: true})
+	}
+	return simulatedFault{func() { link.Impose(sim.Condition{}) }, lost}
+}
+
+// back is how long a store takes to answer once a fault has ended.
+func back(m sim.Machine, f scenario.Fault) time.Duration {
+	if kind := fault.Kind(f.Kind); kind != fault.Kill && kind != fault.PowerLoss {
+		return 0
+	}
+	ms := map[sut.Service]float64{sut.Postgres: m.Postgres.RecoveryMS, sut.Redis: m.Redis.RestartMS,
+		sut.Kafka: m.Kafka.RestartMS}[sut.Service(f.Target)]
+	return time.Duration(ms * float64(time.Millisecond))
+}

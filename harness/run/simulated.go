@@ -1,0 +1,138 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"stampede/harness/events"
+	"stampede/harness/history"
+	"stampede/harness/judge"
+	"stampede/harness/load"
+	"stampede/harness/rundir"
+	"stampede/harness/sim"
+	"stampede/harness/sut"
+)
+
+// Simulation is the machine that models run on, and what their steps cost.
+type Simulation struct {
+	Machine sim.Machine
+	Costs   sim.Costs
+}
+
+// repeatSeed tells the seeds of repeats apart: an odd number without a pattern.
+const repeatSeed = 0x9E3779B97F4A7C15
+
+// describe makes the machine and the costs the run's environment, in place of this computer.
+func (m *Simulation) describe(e *rundir.Environment) error {
+	e.OS, e.Kernel, e.CPU, e.Governor, e.MemoryBytes = "", "", "", "", 0
+	e.CPULimitCores, e.MemoryLimitBytes, e.Cores = 0, 0, m.Machine.Cores
+	for name, what := range map[string]any{"machine": m.Machine, "costs": m.Costs} {
+		text, err := json.Marshal(what)
+		if err != nil {
+			return fmt.Errorf("writing the simulated %s: %w", name, err)
+		}
+		e.Components[name] = rundir.Component{Kind: "simulated " + name,
+			Settings: map[string]string{"json": string(text)}}
+	}
+	return nil
+}
+
+// simulate is the life of a trial in virtual time: the variant's model under the scenario's
+// load and faults, drained and audited, with a history like any other.
+func (r *runner) simulate(slot rundir.Slot, t *trial) (err error) {
+	defer recovered(&err)
+	v, ok := r.variant(slot.Variant)
+	if !ok || v.Model == nil {
+		return fmt.Errorf("%s has no model", slot.Variant)
+	}
+	t.Simulated, t.Inside, t.Cores, t.Empty = true, true, r.Simulate.Machine.Cores, judge.NotAsked
+	s := sim.New(r.Seed + repeatSeed*uint64(slot.Repeat))
+	defer s.Close()
+	machine := r.Simulate.Machine
+	machine.Postgres.Connections = r.Scenario.Stores.MaxConns
+	c, err := sim.NewCluster(s, machine, r.Simulate.Costs)
+	if err != nil {
+		return err
+	}
+	inst, err := v.Model(c, sut.Config{Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
+		Timeout: r.Scenario.Load.Timeout.D()})
+	if err != nil {
+		return fmt.Errorf("making the model of %s: %w", v.Name, err)
+	}
+	if err := r.recordSimulated(slot, t, c, inst); err != nil {
+		return err
+	}
+	if err := r.settleSimulated(t, s, inst); err != nil {
+		return err
+	}
+	t.teller.phase(events.Audit)
+	return r.audit(slot, inst)
+}
+
+// recordSimulated sends the load and keeps the history. The run's clock is the simulation's, and
+// its zero is that of Unix time, so that the same seed gives the same history.
+func (r *runner) recordSimulated(
+	slot rundir.Slot, t *trial, c *sim.Cluster, inst sut.Instance,
+) (err error) {
+	workload, err := r.System.Workload(r.plan.WorkloadSeed, r.Params)
+	if err != nil {
+		return fmt.Errorf("making the workload: %w", err)
+	}
+	h, err := history.Create(r.dir.File(slot.History), history.Header{
+		RunID: r.dir.ID(), Scenario: r.Scenario.Name, System: r.System.Name,
+		Variant: slot.Variant, Repeat: slot.Repeat, Seed: r.Seed, Base: time.Unix(0, 0).UTC()})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, h.Close())
+		t.Lost = h.Lost()
+	}()
+	live := &load.Live{}
+	stop := t.teller.follow(live)
+	defer stop()
+	ctx, cancel := untilFailed(r.soft, h)
+	defer cancel()
+	faults, err := r.breakSimulated(c)
+	if err != nil {
+		return err
+	}
+	result, err := load.Simulate(ctx, r.loadPlan(time.Unix(0, 0), workload), c.Sim, inst.Do,
+		h.Shard(), live)
+	t.fill(result)
+	t.Bottleneck = c.Sim.Bottleneck()
+	for _, w := range faults() { // what outlasts the load is healed too
+		if err == nil && w.Over() > c.Sim.Now() {
+			err = c.Sim.Run(ctx, w.Over())
+		}
+	}
+	t.faults = faults()
+	return errors.Join(err, keepWindows(h, slices.Concat(t.faults, r.phases(result))))
+}
+
+// settleSimulated lets the simulation go on until nothing is pending.
+func (r *runner) settleSimulated(t *trial, s *sim.Sim, inst sut.Instance) error {
+	own, ok := inst.(sut.Quiescer)
+	if !ok {
+		return nil
+	}
+	t.teller.phase(events.Settle)
+	began := s.Now()
+	for limit := began + r.Scenario.Load.Drain.D(); ; {
+		pending, err := own.Quiesced(r.hard)
+		if err != nil {
+			return err
+		}
+		if t.Pending = pending; pending == "" || s.Now() >= limit {
+			break
+		}
+		if err := s.Run(r.hard, min(limit, s.Now()+quiescePoll)); err != nil {
+			return fmt.Errorf("draining %s: %w", t.Variant, err)
+		}
+	}
+	t.DrainNS = int64(s.Now() - began)
+	return nil
+}

@@ -14,6 +14,7 @@ import (
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
+	"stampede/reports/answer"
 	"stampede/scenarios"
 	"stampede/systems"
 )
@@ -173,7 +174,11 @@ func listed(kind, system, out string) (value any, rows [][]string, err error) {
 		entries, err := rundir.List(out)
 		slices.SortFunc(entries, func(a, b rundir.Entry) int { return b.Started.Compare(a.Started) })
 		for _, e := range entries {
-			rows = append(rows, []string{"  " + e.Scenario, e.Verdict, e.Path})
+			verdict := e.Verdict
+			if e.Simulated {
+				verdict += " " + answer.SimulatedWord
+			}
+			rows = append(rows, []string{"  " + e.Scenario, verdict, e.Path})
 		}
 		return entries, rows, withCode(exitEnvironment, err)
 	case designKind:

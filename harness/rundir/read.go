@@ -384,6 +384,8 @@ type Entry struct {
 	Verdict     string `json:"verdict,omitempty"`
 	Correctness string `json:"correctness,omitempty"`
 	Timing      string `json:"timing,omitempty"`
+	// Simulated says that it was a simulation.
+	Simulated bool `json:"simulated,omitempty"`
 	// Problem says why the directory cannot be read.
 	Problem string `json:"problem,omitempty"`
 }
@@ -453,6 +455,7 @@ func Describe(e Entry) (Entry, Summary) {
 		e.Problem = err.Error()
 	}
 	e.Verdict, e.Correctness, e.Timing = s.Verdict.Overall, s.Verdict.Correctness, s.Verdict.Timing
+	e.Simulated = s.Environment.Simulated()
 	return e, s
 }
 

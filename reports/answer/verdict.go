@@ -107,6 +107,14 @@ func (st Standing) BreakMark(invariant string) words.Mark {
 // SimulatedWord marks all that shows a run in virtual time.
 const SimulatedWord = "SIMULATED"
 
+// Marked is the run's scenario, marked if it was simulated, where figures of several runs meet.
+func Marked(s rundir.Summary) string {
+	if s.Environment.Simulated() {
+		return s.Run.Scenario + " " + SimulatedWord
+	}
+	return s.Run.Scenario
+}
+
 // Bottlenecks say of each design of a simulation what was waited for longest.
 func Bottlenecks(standings []Standing) (lines []string) {
 	for _, st := range standings {

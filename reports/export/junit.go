@@ -97,7 +97,7 @@ func JUnit(w io.Writer, d answer.Data) error {
 }
 
 func junitSuiteOf(s rundir.Summary, st answer.Standing, proofs *junitProofs) junitSuite {
-	suite := junitSuite{Name: clean(s.Run.Scenario + "/" + st.Name), Properties: []junitProperty{
+	suite := junitSuite{Name: clean(answer.Marked(s) + "/" + st.Name), Properties: []junitProperty{
 		{"seed", fmt.Sprint(s.Run.Seed)}, {"reproduce", clean(answer.ReproduceVariant(s, st.Name))},
 		{"commit", clean(s.Tool.Commit)}, {"backend", clean(s.Environment.Backend)},
 		{"verdict", clean(st.Verdict)}, {"correctness", clean(st.Correctness)},

@@ -30,7 +30,7 @@ func Metrics(w io.Writer, d answer.Data) error {
 		return err
 	}
 	s := d.Summary
-	if err := t.Execute(w, map[string]any{"Scenario": s.Run.Scenario, "Word": answer.VerdictWord(s),
+	if err := t.Execute(w, map[string]any{"Scenario": answer.Marked(s), "Word": answer.VerdictWord(s),
 		"Standings": answer.Ranked(s), "States": []string{rundir.Pass, rundir.Fail, rundir.Inconclusive,
 			rundir.Invalid, answer.Interrupted}}); err != nil {
 		return fmt.Errorf("write metrics: %w", err)

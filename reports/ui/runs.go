@@ -195,6 +195,9 @@ func (s *Server) row(e described) runRow {
 	row.Icon, row.Class = verdict.Icon, verdict.Class
 	row.Report, row.Fastest = s.report(row.Name), e.fastest
 	row.Parts = []part{{"correct", correct}, {"timing", answer.TimingMark(e.Timing)}}
+	if e.Simulated {
+		row.Parts[1].Mark = words.Mark{Icon: words.None, Word: answer.SimulatedWord, Class: "na"}
+	}
 	return row
 }
 

@@ -20,7 +20,7 @@ func newSimulate(a *app) *cobra.Command {
 		Use:   "simulate <scenario>",
 		Short: "Run a scenario on models of its designs, in virtual time",
 		Example: `  stampede simulate flash-sale-100k
-  stampede simulate flash-sale-100k --machine big.yaml --set load.arrival.ops=10000000`,
+  stampede simulate flash-sale-100k --machine big.yaml --duration 20s`,
 		Long: `Runs models of the designs in virtual time, under the scenario's load and faults, and
 judges their histories as run does. A model has the design's state and the costs of its
 steps; no store is started, and nothing is measured: every page says SIMULATED.

@@ -143,7 +143,7 @@ func (f *runFlags) defineRunning(cmd *cobra.Command) {
 // control says whether the baseline runs a second time.
 func (f *runFlags) control(profile string) bool {
 	if f.simulated != nil {
-		return false // it would not differ from itself
+		return false // no machine changes during a simulation
 	}
 	if f.replayed != nil || f.changed("noise-floor") {
 		return f.noiseFloor

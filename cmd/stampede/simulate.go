@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -92,7 +91,7 @@ func (a *app) simulate(name string, f runFlags) error {
 // modelled are the scenario's designs that have a model.
 func modelled(plan resolved) (names []string) {
 	for _, name := range plan.Scenario.Variants {
-		if v, is := plan.System.Variant(name); is && v.Model != nil {
+		if v, _ := plan.System.Variant(name); v.Model != nil {
 			names = append(names, name)
 		}
 	}
@@ -118,9 +117,8 @@ func (f *runFlags) checkModels(plan resolved) error {
 	if f.simulated == nil {
 		return nil
 	}
-	have := modelled(plan)
 	for _, name := range plan.Scenario.Variants {
-		if !slices.Contains(have, name) {
+		if v, _ := plan.System.Variant(name); v.Model == nil {
 			return usage(fmt.Errorf("--design: %s has no model; %s", name, haveModels(plan.System)))
 		}
 	}

@@ -34,6 +34,7 @@ func CheckSimulated(faults []scenario.Fault) error {
 	return fault.Overlaps(faults)
 }
 
+// known refuses a fault that no simulated store knows.
 func known(f scenario.Fault) error {
 	switch service := sut.Service(f.Target); service {
 	case sut.Postgres, sut.Redis, sut.Kafka:
@@ -49,9 +50,8 @@ func known(f scenario.Fault) error {
 	return fmt.Errorf("fault %q: a simulation has no %s of %s", f.Name, f.Kind, f.Target)
 }
 
-// breakSimulated plans the scenario's faults. What it returns has their windows, once the load
-// is over.
-func (r *runner) breakSimulated(c *sim.Cluster) (func() []history.Window, error) {
+// breakSimulated plans the scenario's faults. Their windows get their evidence as they end.
+func (r *runner) breakSimulated(c *sim.Cluster) ([]history.Window, error) {
 	windows := make([]history.Window, len(r.Scenario.Faults))
 	for i, f := range r.Scenario.Faults {
 		w := &windows[i]
@@ -73,7 +73,7 @@ func (r *runner) breakSimulated(c *sim.Cluster) (func() []history.Window, error)
 			})
 		})
 	}
-	return func() []history.Window { return windows }, nil
+	return windows, nil
 }
 
 // inject puts a fault in force that CheckSimulated accepts.

@@ -66,12 +66,8 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 		stopGuard: func(bool) error { return nil }}
 	s.environment.BackendReason = r.BackendReason
 	if r.Simulate != nil {
-		s.environment.Backend, s.environment.BackendReason = rundir.Simulation, r.BackendReason
-		if err := r.Simulate.describe(&s.environment); err != nil {
-			return nil, err
-		}
-		s.environment.Fingerprint = fingerprint(s.environment)
-		return s, nil
+		s.environment, err = r.Simulate.environment(r.BackendReason)
+		return s, err
 	}
 	if r.Target != "" {
 		s.environment.Backend = judge.TargetName

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"stampede/harness/events"
-	"stampede/harness/history"
 	"stampede/harness/judge"
 	"stampede/harness/load"
 	"stampede/harness/rundir"
@@ -25,19 +24,20 @@ type Simulation struct {
 // repeatSeed tells the seeds of repeats apart: an odd number without a pattern.
 const repeatSeed = 0x9E3779B97F4A7C15
 
-// describe makes the machine and the costs the run's environment, in place of this computer.
-func (m *Simulation) describe(e *rundir.Environment) error {
-	e.OS, e.Kernel, e.CPU, e.Governor, e.MemoryBytes = "", "", "", "", 0
-	e.CPULimitCores, e.MemoryLimitBytes, e.Cores = 0, 0, m.Machine.Cores
+// environment is the machine and the costs, in place of this computer.
+func (m *Simulation) environment(reason string) (rundir.Environment, error) {
+	e := rundir.Environment{Backend: rundir.Simulation, BackendReason: reason,
+		Cores: m.Machine.Cores, Components: map[string]rundir.Component{}}
 	for name, what := range map[string]any{"machine": m.Machine, "costs": m.Costs} {
 		text, err := json.Marshal(what)
 		if err != nil {
-			return fmt.Errorf("writing the simulated %s: %w", name, err)
+			return e, fmt.Errorf("writing the simulated %s: %w", name, err)
 		}
 		e.Components[name] = rundir.Component{Kind: "simulated " + name,
 			Settings: map[string]string{"json": string(text)}}
 	}
-	return nil
+	e.Fingerprint = fingerprint(e)
+	return e, nil
 }
 
 // simulate is the life of a trial in virtual time: the variant's model under the scenario's
@@ -81,9 +81,8 @@ func (r *runner) recordSimulated(
 	if err != nil {
 		return fmt.Errorf("making the workload: %w", err)
 	}
-	h, err := history.Create(r.dir.File(slot.History), history.Header{
-		RunID: r.dir.ID(), Scenario: r.Scenario.Name, System: r.System.Name,
-		Variant: slot.Variant, Repeat: slot.Repeat, Seed: r.Seed, Base: time.Unix(0, 0).UTC()})
+	base := time.Unix(0, 0)
+	h, err := r.createHistory(slot, base)
 	if err != nil {
 		return err
 	}
@@ -96,20 +95,18 @@ func (r *runner) recordSimulated(
 	defer stop()
 	ctx, cancel := untilFailed(r.soft, h)
 	defer cancel()
-	faults, err := r.breakSimulated(c)
-	if err != nil {
+	if t.faults, err = r.breakSimulated(c); err != nil {
 		return err
 	}
-	result, err := load.Simulate(ctx, r.loadPlan(time.Unix(0, 0), workload), c.Sim, inst.Do,
+	result, err := load.Simulate(ctx, r.loadPlan(base, workload), c.Sim, inst.Do,
 		h.Shard(), live)
 	t.fill(result)
 	t.Bottleneck = c.Sim.Bottleneck()
-	for _, w := range faults() { // what outlasts the load is healed too
+	for _, w := range t.faults { // what outlasts the load is healed too
 		if err == nil && w.Over() > c.Sim.Now() {
 			err = c.Sim.Run(ctx, w.Over())
 		}
 	}
-	t.faults = faults()
 	return errors.Join(err, keepWindows(h, slices.Concat(t.faults, r.phases(result))))
 }
 

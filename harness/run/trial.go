@@ -255,9 +255,7 @@ func (r *runner) record(
 		return fmt.Errorf("making the workload: %w", err)
 	}
 	base := t.together.base()
-	w, err := history.Create(r.dir.File(slot.History), history.Header{
-		RunID: r.dir.ID(), Scenario: r.Scenario.Name, System: r.System.Name,
-		Variant: slot.Variant, Repeat: slot.Repeat, Seed: r.Seed, Base: base.UTC()})
+	w, err := r.createHistory(slot, base)
 	if err != nil {
 		return err
 	}
@@ -286,6 +284,13 @@ func (r *runner) record(
 	t.faults, faultErr = faults.wait()
 	unwatch()
 	return errors.Join(err, faultErr, keepWindows(w, slices.Concat(t.faults, r.phases(result))))
+}
+
+// createHistory begins the history of a repeat, whose clock's zero is base.
+func (r *runner) createHistory(slot rundir.Slot, base time.Time) (*history.Writer, error) {
+	return history.Create(r.dir.File(slot.History), history.Header{
+		RunID: r.dir.ID(), Scenario: r.Scenario.Name, System: r.System.Name,
+		Variant: slot.Variant, Repeat: slot.Repeat, Seed: r.Seed, Base: base.UTC()})
 }
 
 // untilFailed is a context that ends when the history can record no more: a

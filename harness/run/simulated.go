@@ -58,7 +58,8 @@ func (r *runner) simulate(slot rundir.Slot, t *trial) (err error) {
 		return err
 	}
 	inst, err := v.Model(c, sut.Config{Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
-		Timeout: r.Scenario.Load.Timeout.D()})
+		Timeout: r.Scenario.Load.Timeout.D(), Kafka: r.Scenario.Stores.Kafka,
+		Replicas: r.Scenario.Replicas})
 	if err != nil {
 		return fmt.Errorf("making the model of %s: %w", v.Name, err)
 	}

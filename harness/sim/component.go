@@ -74,12 +74,17 @@ func (m *component) die() {
 	}
 }
 
-// restartAfter lets the component live again after a time, unless it dies before.
-func (m *component) restartAfter(d time.Duration) {
+// restartAfter lets the component live again after a time, unless it dies before, and then calls
+// what is to be called.
+func (m *component) restartAfter(d time.Duration, then ...func()) {
 	life := m.life
 	m.s.After(d, func() {
-		if m.life == life {
-			m.down = false
+		if m.life != life {
+			return
+		}
+		m.down = false
+		for _, f := range then {
+			f()
 		}
 	})
 }

@@ -27,7 +27,8 @@ func fixedCluster(t testing.TB, s *sim.Sim, change func(*sim.Machine)) *sim.Clus
 		App: map[string]sim.Cost{
 			"postgres": {MeanNS: 1e5}, "redis": {MeanNS: 1e5}, "kafka": {MeanNS: 1e5},
 		},
-		Postgres: cost("work"), Redis: cost("work"), Kafka: cost("request"),
+		Postgres: map[string]sim.Cost{"work": {MeanNS: 1e5}, sim.Begin: {MeanNS: 1e5}},
+		Redis:    cost("work"), Kafka: cost("request"),
 	})
 	if err != nil {
 		t.Fatal(err)

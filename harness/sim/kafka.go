@@ -42,14 +42,14 @@ type partition[V any] struct {
 	queue   *Partition
 	thread  *Threads // the broker has one request of a connection at a time
 	records []V
-	arrived *Signal
+	readers []*Signal // of its consumers
 }
 
 // NewTopic returns an empty topic.
 func NewTopic[V any](k *Kafka, name string, partitions int) *Topic[V] {
 	t := &Topic[V]{kafka: k}
 	for i := range partitions {
-		of := &partition[V]{kafka: k, arrived: NewSignal(k.s)}
+		of := &partition[V]{kafka: k}
 		name := fmt.Sprintf("kafka.%s.%d", name, i)
 		of.thread = NewThreads(k.s, name+".requests", 1, k.cpu)
 		of.queue = NewPartition(k.s, name, micros(k.machine.LingerUS),
@@ -99,59 +99,135 @@ func (p *partition[V]) store(c *chain, _ int64) {
 	for _, r := range c.batch.entries {
 		r.stored.stored()
 	}
-	for p.arrived.Wake() { // everybody
+	for _, reader := range p.readers {
+		for reader.Wake() { // everybody
+		}
 	}
 }
 
-// Consumer reads a partition for a group: it polls, works and commits its position. After a
-// crash the group's next one begins at the committed position, so that records come again.
+// Records are those of a partition, in order.
+func (t *Topic[V]) Records(partition int) []V { return t.partitions[partition].records }
+
+// Consumer reads partitions for a group: it polls, works and commits its positions. After a
+// crash the group's next one begins at the committed positions, so that records come again.
 type Consumer[V any] struct {
-	of              *partition[V]
-	position, taken int
-	committed       int
-	from            time.Duration // before it, the group has not noticed the crash
+	kafka   *Kafka
+	of      []*reading[V]
+	next    int // of them it is that is fetched from first
+	arrived *Signal
+	from    time.Duration // before it, the group has not noticed the crash
 }
 
-// Consumer returns a reader that begins at the first record.
-func (t *Topic[V]) Consumer(partition int) *Consumer[V] {
-	return &Consumer[V]{of: t.partitions[partition]}
+// reading is how far a consumer is in a partition.
+type reading[V any] struct {
+	*partition[V]
+	number, position, taken, committed int
+}
+
+// Consumer returns a reader of some partitions that begins at their first records.
+func (t *Topic[V]) Consumer(partitions ...int) *Consumer[V] {
+	c := &Consumer[V]{kafka: t.kafka, arrived: NewSignal(t.kafka.s)}
+	for _, n := range partitions {
+		p := t.partitions[n]
+		p.readers = append(p.readers, c.arrived)
+		c.of = append(c.of, &reading[V]{partition: p, number: n})
+	}
+	return c
 }
 
 // Poll is a step that fetches at most so many records, at least one; it waits for it.
 func (c *Consumer[V]) Poll(most int) Step { return Step{of: instant(c.poll), n: int64(most)} }
 
 // Records are what the last Poll fetched.
-func (c *Consumer[V]) Records() []V { return c.of.records[c.position:c.taken] }
+func (c *Consumer[V]) Records() (all []V) {
+	if len(c.of) == 1 {
+		return c.of[0].fetched()
+	}
+	for _, p := range c.of {
+		all = append(all, p.fetched()...)
+	}
+	return all
+}
+
+func (p *reading[V]) fetched() []V { return p.records[p.position:p.taken] }
+
+// Fetched calls see for each record that the last Poll fetched.
+func (c *Consumer[V]) Fetched(see func(partition, offset int, v V)) {
+	for _, p := range c.of {
+		for i, v := range p.fetched() {
+			see(p.number, p.position+i, v)
+		}
+	}
+}
+
+// Committed is the position of a partition that the group has.
+func (c *Consumer[V]) Committed(partition int) int { return c.at(partition).committed }
+
+// Seek makes the next Poll go on at an offset.
+func (c *Consumer[V]) Seek(partition, offset int) {
+	p := c.at(partition)
+	p.position, p.taken = offset, offset
+}
+
+func (c *Consumer[V]) at(partition int) *reading[V] {
+	for _, p := range c.of {
+		if p.number == partition {
+			return p
+		}
+	}
+	panic(fmt.Sprintf("the consumer does not read partition %d", partition))
+}
 
 // Lag is how many records are not committed.
-func (c *Consumer[V]) Lag() int { return len(c.of.records) - c.committed }
+func (c *Consumer[V]) Lag() (n int) {
+	for _, p := range c.of {
+		n += len(p.records) - p.committed
+	}
+	return n
+}
 
 // Commit is a step: what the last Poll fetched is done with.
 func (c *Consumer[V]) Commit() Step { return Step{of: instant(c.commit)} }
 
-// Crash is the end of the process that reads: the position is the committed one again, and
+// Crash is the end of the process that reads: the positions are the committed ones again, and
 // polls wait until the group has noticed, which takes its session's timeout.
 func (c *Consumer[V]) Crash(timeout time.Duration) {
-	c.position, c.taken = c.committed, c.committed
-	c.from = c.of.kafka.s.now + timeout
+	for _, p := range c.of {
+		p.position, p.taken = p.committed, p.committed
+	}
+	c.from = c.kafka.s.now + timeout
 }
 
 func (c *Consumer[V]) poll(ch *chain, most int64) {
-	k := c.of.kafka
-	c.position = c.taken
+	k := c.kafka
+	for _, p := range c.of {
+		p.position = p.taken
+	}
 	in := &k.component
-	fetch := instant(func(*chain, int64) {
-		c.taken = min(len(c.of.records), c.position+int(most))
-	})
+	fetch := instant(func(*chain, int64) { c.fetch(int(most)) })
 	ch.push(Step{of: delay{}, n: int64(c.from - k.s.now)}, k.Client.Send(),
 		Step{of: (*available[V])(c), in: in},
 		Step{of: k.cpu, n: int64(k.demands.optional("fetch", 1)), in: in},
 		Step{of: fetch, in: in}, k.Client.Receive())
 }
 
+// fetch takes records, from another partition first each time.
+func (c *Consumer[V]) fetch(most int) {
+	for i := range c.of {
+		p := c.of[(c.next+i)%len(c.of)]
+		p.taken = min(len(p.records), p.position+most)
+		most -= p.taken - p.position
+	}
+	c.next = (c.next + 1) % len(c.of)
+}
+
 func (c *Consumer[V]) commit(ch *chain, _ int64) {
-	k := c.of.kafka
-	mark := instant(func(*chain, int64) { c.committed, c.position = c.taken, c.taken })
+	k := c.kafka
+	mark := instant(func(*chain, int64) {
+		for _, p := range c.of {
+			p.committed, p.position = p.taken, p.taken
+		}
+	})
 	ch.push(k.Client.Send(),
 		Step{of: k.cpu, n: int64(k.demands.optional("request", 1)), in: &k.component},
 		Step{of: mark}, k.Client.Receive())
@@ -161,7 +237,12 @@ func (c *Consumer[V]) commit(ch *chain, _ int64) {
 type available[V any] Consumer[V]
 
 func (w *available[V]) start(c *chain, _ int64) bool {
-	return w.position < len(w.of.records) || w.of.arrived.start(c, 0)
+	for _, p := range w.of {
+		if p.position < len(p.records) {
+			return true
+		}
+	}
+	return w.arrived.start(c, 0)
 }
 
-func (w *available[V]) abandon(c *chain) { w.of.arrived.abandon(c) }
+func (w *available[V]) abandon(c *chain) { w.arrived.abandon(c) }

@@ -9,7 +9,6 @@ import (
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/sim"
-	"stampede/harness/sut"
 	"stampede/scenarios"
 )
 
@@ -47,15 +46,8 @@ func TestSimulations(t *testing.T) {
 	}
 }
 
-// simulable says that a simulation knows each fault of a scenario, and that they strike Postgres.
-func simulable(p plan) bool {
-	for _, f := range p.scenario.Faults {
-		if f.Target != string(sut.Postgres) {
-			return false
-		}
-	}
-	return run.CheckSimulated(p.scenario.Faults) == nil
-}
+// simulable says that a simulation knows each fault of a scenario.
+func simulable(p plan) bool { return run.CheckSimulated(p.scenario.Faults) == nil }
 
 func simulated(t *testing.T, p plan, seed uint64) rundir.Summary {
 	t.Helper()

@@ -99,6 +99,9 @@ func (r *runner) recordSimulated(
 	if t.faults, err = r.breakSimulated(c); err != nil {
 		return err
 	}
+	if gauge, is := inst.(sut.Gauge); is {
+		defer sut.WatchSimulated(ctx, c.Sim, gauge, samplePeriod, h.Sample)()
+	}
 	result, err := load.Simulate(ctx, r.loadPlan(base, workload), c.Sim, inst.Do,
 		h.Shard(), live)
 	t.fill(result)

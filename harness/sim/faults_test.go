@@ -558,3 +558,42 @@ func TestStall(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestRedisExecutesForNobody: a command that has reached the server is executed, also if who sent
+// it gave up while the server was frozen, or in its queue; one that is lost with it is not.
+func TestRedisExecutesForNobody(t *testing.T) {
+	s := sim.New(1)
+	defer s.Close()
+	redis := fixedCluster(t, s, nil).Redis
+	m := sim.NewMap[string, time.Duration](redis)
+	set := func(key string, limit time.Duration) func(*sim.Process) {
+		return func(p *sim.Process) {
+			err := p.Within(limit, func() {
+				p.Do(redis.Execute(func() { m.Set(key, s.Now()) }, "work"))
+			})
+			if !errors.Is(err, sim.ErrDeadline) {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	}
+	try(s, 0, set("queued", 50*us))
+	try(s, 9950*us, set("executed", 5*ms)) // frozen in the middle
+	s.At(10*ms, redis.Pause)
+	try(s, 11*ms, set("frozen", 5*ms))
+	s.At(20*ms, redis.Resume)
+	s.At(30*ms, redis.Pause)
+	try(s, 31*ms, set("killed", 5*ms))
+	s.At(40*ms, func() { redis.Kill(false) })
+	s.At(50*ms, redis.Restart)
+	run(t, s, math.MaxInt64)
+	for key, want := range map[string]time.Duration{"queued": 100 * us, "executed": 20 * ms,
+		"frozen": 20100 * us, "killed": 0} {
+		if at, _ := m.Get(key); at != want {
+			t.Errorf("%s: executed at %v, want %v", key, at, want)
+		}
+	}
+	m.DeleteFunc(func(key string, _ time.Duration) bool { return key != "frozen" })
+	if _, is := m.Get("frozen"); !is || m.Len() != 1 {
+		t.Errorf("%d keys are left", m.Len())
+	}
+}

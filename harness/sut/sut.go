@@ -182,7 +182,8 @@ type Variant struct {
 	// Model, if set, makes the variant's model on simulated stores: an instance as Open makes
 	// them, ready for operations, whose calls are made in a process of the simulation (sim.In) and
 	// take its time. Of cfg it has Params, MaxConns, Timeout, Kafka and Replicas. Background work is
-	// processes that it starts itself.
+	// processes that it starts itself. If the instance is a Gauge, that is the
+	// variant's.
 	Model func(c *sim.Cluster, cfg Config) (Instance, error)
 }
 

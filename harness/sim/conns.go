@@ -25,9 +25,12 @@ func (pg *Postgres) OwnConns(name string, n int, timeout time.Duration) *Conns {
 }
 
 // Exec is a transaction of one statement, by the name of its cost. What it does to rows do does.
-func (c *Conns) Exec(p *Process, statement string, do func()) {
+func (c *Conns) Exec(p *Process, statement string, do func()) { c.ExecTimes(p, statement, 1, do) }
+
+// ExecTimes is Exec with a multiple of the mean, such as the number of rows.
+func (c *Conns) ExecTimes(p *Process, statement string, n float64, do func()) {
 	c.bounded(p, func() {
-		p.Do(c.conn(), c.pg.Client.Send(), c.pg.Burn(statement))
+		p.Do(c.conn(), c.pg.Client.Send(), c.pg.BurnTimes(statement, n))
 		defer c.pg.Release()
 		do()
 		p.Do(c.pg.Commit(), c.pg.Client.Receive())

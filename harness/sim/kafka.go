@@ -205,7 +205,7 @@ func (c *Consumer[V]) poll(ch *chain, most int64) {
 	}
 	in := &k.component
 	fetch := instant(func(*chain, int64) { c.fetch(int(most)) })
-	ch.push(Step{of: delay{}, n: int64(c.from - k.s.now)}, k.Client.Send(),
+	ch.push(Step{of: delay{}, n: int64(max(c.from-k.s.now, 0))}, k.Client.Send(),
 		Step{of: (*available[V])(c), in: in},
 		Step{of: k.cpu, n: int64(k.demands.optional("fetch", 1)), in: in},
 		Step{of: fetch, in: in}, k.Client.Receive())
@@ -228,9 +228,18 @@ func (c *Consumer[V]) commit(ch *chain, _ int64) {
 			p.committed, p.position = p.taken, p.taken
 		}
 	})
+	k.ask(ch, mark)
+}
+
+// Ask is a step: a request without records, such as for offsets.
+func (k *Kafka) Ask() Step {
+	return Step{of: instant(func(ch *chain, _ int64) { k.ask(ch, func(*chain, int64) {}) })}
+}
+
+func (k *Kafka) ask(ch *chain, do instant) {
 	ch.push(k.Client.Send(),
 		Step{of: k.cpu, n: int64(k.demands.optional("request", 1)), in: &k.component},
-		Step{of: mark}, k.Client.Receive())
+		Step{of: do}, k.Client.Receive())
 }
 
 // available waits for a record.

@@ -61,6 +61,21 @@ func (r *Redis) Execute(effect func(), commands ...string) Step {
 	return Step{of: &effective{c, effect}, n: takes, in: &r.component}
 }
 
+// Times are commands with multiples of their means, such as the number of their keys.
+type Times map[string]float64
+
+// ExecuteTimes is Execute of such commands.
+func (r *Redis) ExecuteTimes(effect func(), commands Times) Step {
+	c, takes := r.sent(nil)
+	for name, n := range commands { // each has a stream of its own: the order does not matter
+		takes += int64(r.demands.draw(name, n))
+	}
+	return Step{of: &effective{c, effect}, n: takes, in: &r.component}
+}
+
+// RunID is the life of the server, as INFO tells it: it changes with each Kill or PowerLoss.
+func (r *Redis) RunID() int64 { return r.life }
+
 // sent is the connection that takes commands, and for how long they take the loop.
 func (r *Redis) sent(commands []string) (c *LoopConn, takes int64) {
 	c = r.conns[r.next]

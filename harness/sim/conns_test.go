@@ -253,3 +253,28 @@ func TestConsumerOfSeveral(t *testing.T) {
 		t.Errorf("the lag is %d", consumer.Lag())
 	}
 }
+
+// TestExecuteTimes: commands take a multiple of their cost together, are executed at once, and the
+// server's life is another one after a kill. A request without records needs the broker.
+func TestExecuteTimes(t *testing.T) {
+	s := sim.New(1)
+	defer s.Close()
+	c := fixedCluster(t, s, nil)
+	redis, executed := c.Redis, time.Duration(0)
+	first := try(s, 0, func(p *sim.Process) {
+		p.Do(redis.ExecuteTimes(func() { executed = p.Now() }, sim.Times{"work": 2.5}))
+	})
+	asked := try(s, 0, func(p *sim.Process) { p.Do(c.Kafka.Ask()) })
+	before := redis.RunID()
+	s.At(ms, func() { redis.Kill(false) })
+	s.At(ms, c.Kafka.Kill)
+	refused := try(s, 2*ms, func(p *sim.Process) { p.Do(c.Kafka.Ask()) })
+	s.At(3*ms, redis.Restart)
+	run(t, s, math.MaxInt64)
+	first.is(t, "two and a half commands", nil, 250*us)
+	asked.is(t, "asking", nil, 202*us)
+	refused.is(t, "asking nobody", sim.ErrUnreachable, 2*ms+51*us)
+	if executed != 250*us || redis.RunID() == before {
+		t.Errorf("executed at %s in life %d, after life %d", executed, redis.RunID(), before)
+	}
+}

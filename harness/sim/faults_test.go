@@ -630,3 +630,44 @@ func TestRedisExecutesForNobody(t *testing.T) {
 		t.Errorf("%d keys are left", m.Len())
 	}
 }
+
+// TestProduceAll: records that are acknowledged together have offsets in their order, also among
+// those of others; if the answer to one is lost the producer gives up after its time, and its
+// partition takes others again.
+func TestProduceAll(t *testing.T) {
+	s := sim.New(1)
+	defer s.Close()
+	kafka := fixedCluster(t, s, nil).Kafka
+	kafka.Delivery = 50 * ms
+	topic := sim.NewTopic[int](kafka, "topic", 1)
+	offsets := map[int]int{}
+	all := func(list ...int) func(*sim.Process) {
+		return func(p *sim.Process) {
+			p.Do(topic.ProduceAll(0, list, func(int) int64 { return 100 },
+				func(v, offset int) { offsets[v] = offset }))
+		}
+	}
+	try(s, 0, func(p *sim.Process) { p.Do(topic.Produce(0, 0, 100)) })
+	three, none := try(s, 0, all(1, 2, 3)), try(s, 0, all())
+	s.At(10*ms, func() { kafka.Client.Link.Impose(sim.Condition{LoseBack: true}) })
+	lost := try(s, 10*ms, all(4, 5, 6, 7, 8, 9, 10, 11))
+	s.At(20*ms, func() { kafka.Client.Link.Impose(sim.Condition{}) })
+	later := try(s, 100*ms, all(12))
+	run(t, s, math.MaxInt64)
+	if got := fmt.Sprint(topic.Records(0)); got != "[0 1 2 3 4 5 6 7 8 9 10 11 12]" {
+		t.Errorf("the partition has %s", got)
+	}
+	for v, offset := range offsets {
+		if v != offset {
+			t.Errorf("%d is at %d", v, offset)
+		}
+	}
+	if len(offsets) != 12 {
+		t.Errorf("%d offsets", len(offsets))
+	}
+	none.is(t, "none", nil, 0)
+	if three.err != nil || later.err != nil || !errors.Is(lost.err, sim.ErrLost) ||
+		lost.at < 60*ms || lost.at > 61*ms {
+		t.Errorf("three: %v, lost: %v at %v, later: %v", three.err, lost.err, lost.at, later.err)
+	}
+}

@@ -10,11 +10,14 @@ import (
 type Kafka struct {
 	component
 	// Client is the application's side.
-	Client  *Client
-	machine KafkaMachine
-	cpu     *CPU
-	network time.Duration
-	demands demands
+	Client *Client
+	// Delivery is how long a producer waits for the answer to a request before its records count
+	// as lost; 0 is for ever.
+	Delivery time.Duration
+	machine  KafkaMachine
+	cpu      *CPU
+	network  time.Duration
+	demands  demands
 }
 
 func newKafka(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Kafka {
@@ -42,14 +45,19 @@ type partition[V any] struct {
 	queue   *Partition
 	thread  *Threads // the broker has one request of a connection at a time
 	records []V
-	readers []*Signal // of its consumers
+	// Batches are stored in the order in which they were sent, as an idempotent producer's are:
+	// turn is the number of the next one, over are later ones that failed, and waiting others.
+	sent, turn int64
+	over       map[int64]bool
+	waiting    map[int64]*chain
+	readers    []*Signal // of its consumers
 }
 
 // NewTopic returns an empty topic.
 func NewTopic[V any](k *Kafka, name string, partitions int) *Topic[V] {
 	t := &Topic[V]{kafka: k}
 	for i := range partitions {
-		of := &partition[V]{kafka: k}
+		of := &partition[V]{kafka: k, over: map[int64]bool{}, waiting: map[int64]*chain{}}
 		name := fmt.Sprintf("kafka.%s.%d", name, i)
 		of.thread = NewThreads(k.s, name+".requests", 1, k.cpu)
 		of.queue = NewPartition(k.s, name, micros(k.machine.LingerUS),
@@ -70,13 +78,50 @@ type producing[V any] struct {
 }
 
 func (r *producing[V]) start(c *chain, bytes int64) bool {
-	r.to.queue.add(record{c, r}, bytes)
+	r.to.queue.add(record{chain: c, stored: r}, bytes)
 	return false
 }
 
 func (*producing[V]) abandon(*chain) {} // it is sent all the same
 
 func (r *producing[V]) stored() { r.to.records = append(r.to.records, r.value) }
+
+// ProduceAll is Produce for records that are sent one after another and acknowledged when all
+// are. It calls stored with the offset of each record once that is in the partition.
+func (t *Topic[V]) ProduceAll(
+	partition int, list []V, bytes func(V) int64, stored func(v V, offset int),
+) Step {
+	return Step{of: &producingAll[V]{t.partitions[partition], list, bytes, stored}}
+}
+
+type producingAll[V any] struct {
+	to    *partition[V]
+	list  []V
+	bytes func(V) int64
+	told  func(v V, offset int)
+}
+
+func (r *producingAll[V]) start(c *chain, _ int64) bool {
+	for i, v := range r.list {
+		one := record{chain: c, stored: &oneOf[V]{r, v}, more: i+1 < len(r.list)}
+		r.to.queue.add(one, r.bytes(v))
+	}
+	return len(r.list) == 0
+}
+
+func (*producingAll[V]) abandon(*chain) {} // they are sent all the same
+
+// oneOf is a record of several.
+type oneOf[V any] struct {
+	of    *producingAll[V]
+	value V
+}
+
+func (r *oneOf[V]) stored() {
+	to := r.of.to
+	to.records = append(to.records, r.value)
+	r.of.told(r.value, len(to.records)-1)
+}
 
 // send takes a batch to the broker and its answer back.
 func (p *partition[V]) send(b *Batch, done func(error)) {
@@ -90,8 +135,50 @@ func (p *partition[V]) send(b *Batch, done func(error)) {
 	if k.machine.Followers > 0 {
 		replicate.n = int64(2 * k.network)
 	}
-	k.s.chain(done, k.Client.SendBytes(b.Bytes), work, replicate, Step{of: instant(p.store)},
-		k.Client.Receive()).batch = b
+	b.number = p.sent
+	p.sent++
+	answered := false
+	request := k.s.chain(func(err error) {
+		answered = true
+		p.pass(b.number) // if it was not stored
+		done(err)
+	}, k.Client.SendBytes(b.Bytes), work, replicate, Step{of: (*inTurn[V])(p), in: &k.component},
+		Step{of: instant(p.store)}, k.Client.Receive())
+	request.batch = b
+	if k.Delivery > 0 {
+		k.s.After(k.Delivery, func() {
+			if !answered {
+				request.fail(ErrLost)
+			}
+		})
+	}
+}
+
+// inTurn waits until all batches that were sent before are stored or have failed.
+type inTurn[V any] partition[V]
+
+func (w *inTurn[V]) start(c *chain, _ int64) bool {
+	if c.batch.number > w.turn {
+		w.waiting[c.batch.number] = c
+		return false
+	}
+	return true
+}
+
+func (w *inTurn[V]) abandon(c *chain) { delete(w.waiting, c.batch.number) }
+
+// pass lets the batch after one have its turn.
+func (p *partition[V]) pass(number int64) {
+	if number < p.turn {
+		return
+	}
+	for p.over[number] = true; p.over[p.turn]; p.turn++ {
+		delete(p.over, p.turn)
+	}
+	if c := p.waiting[p.turn]; c != nil {
+		delete(p.waiting, p.turn)
+		c.wake()
+	}
 }
 
 // store makes a batch visible.
@@ -99,6 +186,7 @@ func (p *partition[V]) store(c *chain, _ int64) {
 	for _, r := range c.batch.entries {
 		r.stored.stored()
 	}
+	p.pass(c.batch.number)
 	for _, reader := range p.readers {
 		for reader.Wake() { // everybody
 		}

@@ -16,7 +16,8 @@ import (
 
 // TestSimulations runs the models of every scenario, with those of its faults that a simulation
 // knows, with several seeds: what is right is never broken, and what is known to be wrong is
-// caught where it must be, as for designs.
+// caught where it must be, as for designs, by one seed at least: a small load leaves a race to
+// luck.
 func TestSimulations(t *testing.T) {
 	seeds := number(t, "STAMPEDE_SEEDS", 3)
 	modelled := 0
@@ -38,8 +39,14 @@ func TestSimulations(t *testing.T) {
 			p.scenario.Baseline = p.scenario.Variants[0]
 		}
 		t.Run(name, func(t *testing.T) {
+			caught := map[string]int{}
 			for seed := range uint64(seeds) {
-				judgeSimulated(t, simulated(t, p, seed+1))
+				judgeSimulated(t, simulated(t, p, seed+1), caught)
+			}
+			for what, n := range caught {
+				if n == 0 {
+					t.Errorf("%s in none of %d seeds", what, seeds)
+				}
 			}
 		})
 	}
@@ -80,19 +87,25 @@ func simulated(t *testing.T, p plan, seed uint64) rundir.Summary {
 }
 
 // judgeSimulated fails where a right model broke something, or where a fault had no effect. What a
-// seed leaves open is told: two cores and a small load are not always enough.
-func judgeSimulated(t *testing.T, s rundir.Summary) {
+// seed leaves open is told: two cores and a small load are not always enough. How often a wrong
+// one was caught is added to caught.
+func judgeSimulated(t *testing.T, s rundir.Summary, caught map[string]int) {
 	t.Helper()
-	for _, v := range s.Variants {
+	for i, v := range s.Variants {
 		if missed(v) {
 			t.Errorf("seed %d: %s: a fault has no evidence: %v", s.Run.Seed, v.Name, v.Reasons)
 		}
-		for _, inv := range v.Invariants {
-			if slices.Contains(v.ExpectedBroken, inv.Invariant) && inv.Status == check.Held {
-				t.Errorf("seed %d: %s is known to break %s and does not", s.Run.Seed, v.Name,
-					inv.Invariant)
+		s.Variants[i].Invariants = slices.DeleteFunc(v.Invariants, func(inv check.Verdict) bool {
+			if !slices.Contains(v.ExpectedBroken, inv.Invariant) {
+				return false
 			}
-		}
+			what := v.Name + " breaks " + inv.Invariant
+			caught[what] += 0
+			if inv.Status == check.Broken {
+				caught[what]++
+			}
+			return inv.Status != check.Broken
+		})
 	}
 	judgeSummary(t, s, neverBroken)
 }

@@ -58,7 +58,8 @@ func decrementsAfter(s *modelSale) func(*sim.Process, BuyRequest) (claim, error)
 		if _, err := s.passes(p, req); err != nil {
 			return claim{}, err
 		}
-		c, err := s.claims(p, req, func(*sim.Process, string) (int64, bool, bool) { return 0, true, false })
+		c, err := s.claims(p, req,
+			func(*sim.Process, string) (int64, bool, bool) { return 0, true, false })
 		if err == nil && c.fresh {
 			_ = s.outlives(p, s.call, func(p *sim.Process) { // if it fails, the reconciler finds it
 				s.command(p, costDecr, func() {

@@ -52,8 +52,9 @@ func (o offered) modelled(
 ) func(*sim.Cluster, Params, sut.Config) design.Model[Shop] {
 	return func(c *sim.Cluster, p Params, cfg sut.Config) design.Model[Shop] {
 		s := &modelSale{model: newModel(c, p, cfg, o.stock), patience: patience(cfg),
-			left:    sim.NewMap[string, int64](c.Redis),
-			repairs: sim.NewMap[string, string](c.Redis), doubtful: sim.NewMap[string, time.Duration](c.Redis)}
+			left:     sim.NewMap[string, int64](c.Redis),
+			repairs:  sim.NewMap[string, string](c.Redis),
+			doubtful: sim.NewMap[string, time.Duration](c.Redis)}
 		for _, item := range itemKeys(p) {
 			s.left.Set(item, int64(p.Units))
 		}
@@ -80,7 +81,9 @@ func (s *modelSale) command(p *sim.Process, name string, effect func()) {
 }
 
 // outlives does something that is not cancelled with the operation, and waits for it.
-func (s *modelSale) outlives(p *sim.Process, limit time.Duration, f func(*sim.Process)) (err error) {
+func (s *modelSale) outlives(
+	p *sim.Process, limit time.Duration, f func(*sim.Process),
+) (err error) {
 	done := sim.NewSignal(s.Sim)
 	s.Sim.GoThen(func(own *sim.Process) { err = own.Within(limit, func() { f(own) }) },
 		func(error) { done.Wake() })

@@ -1,6 +1,9 @@
 package scenarios_test
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -55,6 +58,25 @@ func TestSimulations(t *testing.T) {
 	}
 }
 
+// TestSameSeed: a simulation leaves the same history, byte by byte, but for the run's name.
+func TestSameSeed(t *testing.T) {
+	p := decode(t, "views-store-faults")
+	p.scenario.Variants, p.scenario.Baseline = []string{"video_key"}, "video_key"
+	p.scenario.Faults = nil
+	var histories [2][]byte
+	for i := range histories {
+		path, summary := simulatedIn(t, p, 1)
+		text, err := os.ReadFile(filepath.Join(path, "history", "video_key.0.history"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, histories[i], _ = bytes.Cut(text, []byte(summary.Run.ID))
+	}
+	if len(histories[0]) < 1000 || !bytes.Equal(histories[0], histories[1]) {
+		t.Errorf("histories of %d and %d bytes differ", len(histories[0]), len(histories[1]))
+	}
+}
+
 // keepFaults leaves out the faults that no simulation knows or that strike a store which no design
 // has, and then what they alone may provoke. It is false if nothing is left of them.
 func keepFaults(p *plan) bool {
@@ -76,6 +98,12 @@ func keepFaults(p *plan) bool {
 
 func simulated(t *testing.T, p plan, seed uint64) rundir.Summary {
 	t.Helper()
+	_, summary := simulatedIn(t, p, seed)
+	return summary
+}
+
+func simulatedIn(t *testing.T, p plan, seed uint64) (string, rundir.Summary) {
+	t.Helper()
 	path, summary, err := run.Run(t.Context(), t.Context(), run.Options{Scenario: p.scenario,
 		System: p.resolved.System, Params: p.resolved.Params, Seed: seed, Root: t.TempDir(),
 		BackendReason: "tests", Observer: logger{t}, Now: time.Now,
@@ -83,7 +111,7 @@ func simulated(t *testing.T, p plan, seed uint64) rundir.Summary {
 	if err != nil {
 		t.Errorf("seed %d: %v (%s)", seed, err, path)
 	}
-	return summary
+	return path, summary
 }
 
 // judgeSimulated fails where a right model broke something, or where a fault had no effect. What a

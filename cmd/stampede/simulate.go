@@ -84,7 +84,11 @@ func (a *app) simulate(name string, f runFlags) error {
 	if !f.some() {
 		f.variants = have
 	}
-	f.simulated = &run.Simulation{Machine: machine, Costs: whole.System.Costs()}
+	costs := map[string]sim.Costs{}
+	for _, name := range have {
+		costs[name] = whole.System.Costs()
+	}
+	f.simulated = &run.Simulation{Machine: machine, Costs: costs, Known: "assumed costs"}
 	return a.runAll([]string{name}, f)
 }
 

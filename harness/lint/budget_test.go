@@ -16,7 +16,7 @@ type budget struct{ code, tests int }
 func budgets() map[string]budget {
 	large := budget{3500, 1500}
 	return map[string]budget{
-		"flashsale": {6115, 3550},
+		"flashsale": {6140, 3550}, // of which its models, and how they are calibrated, are 500
 		"likes":     {4280, 2945},
 		"scheduler": {5985, 3870},
 		"sqlbroker": {5460, 3620},

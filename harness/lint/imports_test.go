@@ -232,7 +232,7 @@ func places() []place {
 			},
 			[]string{
 				"systems", "harness/env", "harness/topics", "harness/stores", "harness/design",
-				"harness/interleave", "harness/suttest", "harness/telemetry",
+				"harness/interleave", "harness/suttest", "harness/telemetry", "harness/calibrate",
 			},
 			"drivers belong to systems/*, harness/env, harness/topics, harness/stores, " +
 				"harness/design, harness/interleave, harness/suttest and harness/telemetry",

@@ -47,6 +47,10 @@ func describeHost() rundir.Environment {
 	return e
 }
 
+// HostDigest identifies this machine: equal where figures may be compared, as far as they do
+// not depend on the stores.
+func HostDigest() string { return fingerprint(describeHost()) }
+
 // controlGroup is the folder of this process's control group (version 2).
 func controlGroup() (string, bool) {
 	text, err := os.ReadFile("/proc/self/cgroup")

@@ -15,10 +15,12 @@ import (
 	"stampede/harness/sut"
 )
 
-// Simulation is the machine that models run on, and what their steps cost.
+// Simulation is the machine that models run on, and what the steps of each design's model cost.
 type Simulation struct {
 	Machine sim.Machine
-	Costs   sim.Costs
+	Costs   map[string]sim.Costs
+	// Known says how the costs are known.
+	Known string
 }
 
 // repeatSeed tells the seeds of repeats apart: an odd number without a pattern.
@@ -53,7 +55,7 @@ func (r *runner) simulate(slot rundir.Slot, t *trial) (err error) {
 	defer s.Close()
 	machine := r.Simulate.Machine
 	machine.Postgres.Connections = r.Scenario.Stores.MaxConns
-	c, err := sim.NewCluster(s, machine, r.Simulate.Costs)
+	c, err := sim.NewCluster(s, machine, r.Simulate.Costs[v.Name])
 	if err != nil {
 		return err
 	}

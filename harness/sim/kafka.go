@@ -20,7 +20,7 @@ type Kafka struct {
 func newKafka(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Kafka {
 	return &Kafka{
 		component: component{s: s, name: "kafka"}, machine: m.Kafka, cpu: cpu,
-		network: micros(m.Network.LatencyUS), demands: s.demands("kafka", costs),
+		network: m.Network.Latency.D(), demands: s.demands("kafka", costs),
 	}
 }
 
@@ -28,7 +28,7 @@ func newKafka(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Kafka {
 func (k *Kafka) Kill() { k.die() }
 
 // Restart starts the broker after a Kill.
-func (k *Kafka) Restart() { k.restartAfter(micros(1000 * k.machine.RestartMS)) }
+func (k *Kafka) Restart() { k.restartAfter(k.machine.Restart.D()) }
 
 // Topic is partitions with records.
 type Topic[V any] struct {
@@ -52,7 +52,7 @@ func NewTopic[V any](k *Kafka, name string, partitions int) *Topic[V] {
 		of := &partition[V]{kafka: k, arrived: NewSignal(k.s)}
 		name := fmt.Sprintf("kafka.%s.%d", name, i)
 		of.thread = NewThreads(k.s, name+".requests", 1, k.cpu)
-		of.queue = NewPartition(k.s, name, micros(k.machine.LingerUS),
+		of.queue = NewPartition(k.s, name, k.machine.Linger.D(),
 			int64(k.machine.BatchBytes), k.machine.InFlight, of.send)
 		t.partitions = append(t.partitions, of)
 	}

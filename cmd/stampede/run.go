@@ -247,6 +247,9 @@ func (a *app) perform(
 	if opts.Launcher != nil {
 		err = errors.Join(err, opts.Launcher.Close())
 	}
+	if err == nil && f.predicted != nil {
+		err = f.predicted.Write(path)
+	}
 	if err != nil {
 		return path, summary, a.runError(err, path)
 	}

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -20,7 +21,7 @@ func Beside(simulated, measured rundir.Summary) (designs []rundir.PredictedDesig
 			continue
 		}
 		s := simulated.Variants[i]
-		of, is := m.Operations[0].Latency.Response, s.Operations[0].Latency.Response
+		of, is := responses(m.Operations[0], s.Operations[0])
 		d := rundir.PredictedDesign{Design: m.Name, Measured: violated(m), Predicted: violated(s),
 			Quantities: []rundir.Quantity{
 				{Name: "p50", Unit: "ns", Predicted: float64(is.P50), Measured: float64(of.P50)},
@@ -28,9 +29,50 @@ func Beside(simulated, measured rundir.Summary) (designs []rundir.PredictedDesig
 				{Name: "throughput", Unit: "/s", Predicted: s.ThroughputPerS,
 					Measured: m.ThroughputPerS},
 			}}
+		d.Quantities = append(d.Quantities, processor(s, m)...)
 		designs = append(designs, d)
 	}
 	return designs
+}
+
+// responses are those of the successful operations where both are known, and of all otherwise.
+func responses(measured, simulated rundir.Operation) (of, is rundir.Percentiles) {
+	of, known := measured.SuccessfulResponse()
+	is, too := simulated.SuccessfulResponse()
+	if !known || !too || of.Count == 0 || is.Count == 0 {
+		return measured.Latency.Response, simulated.Latency.Response
+	}
+	return of, is
+}
+
+// cpu is the CPU time for each operation, by part.
+func cpu(v rundir.Variant) map[string]float64 {
+	sum, operations := map[string]float64{}, int64(0)
+	for _, r := range v.Repeats {
+		if p := r.Processor; p != nil {
+			operations += p.Operations
+			for _, part := range p.Parts {
+				sum[part.Name] += float64(part.NS)
+			}
+		}
+	}
+	for name := range sum {
+		sum[name] /= float64(max(operations, 1))
+	}
+	return sum
+}
+
+// processor puts the CPU time of an operation beside the predicted one: if it is off, so is all
+// that follows from it.
+func processor(simulated, measured rundir.Variant) (all []rundir.Quantity) {
+	is, of := cpu(simulated), cpu(measured)
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if is[name] > 0 && of[name] > 0 {
+			all = append(all, rundir.Quantity{Name: "CPU of " + name, Unit: "ns", Predicted: is[name],
+				Measured: of[name]})
+		}
+	}
+	return all
 }
 
 func violated(v rundir.Variant) []string {

@@ -47,7 +47,7 @@ func Windows(t rundir.Telemetry, line rundir.Timeline, from, to time.Duration, c
 	for _, s := range t.Sources[i].Series {
 		of[[2]string{s.Quantity, s.Part}] = s
 	}
-	own := of[[2]string{processor, rundir.GeneratorPart}]
+	own := of[[2]string{used, rundir.GeneratorPart}]
 	for k := 1; k < len(own.AtNS); k++ {
 		begin, end := time.Duration(own.AtNS[k-1]), time.Duration(own.AtNS[k])
 		if begin < from || end > to {
@@ -58,7 +58,7 @@ func Windows(t rundir.Telemetry, line rundir.Timeline, from, to time.Duration, c
 		for key, s := range of {
 			at, is := slices.BinarySearch(s.AtNS, own.AtNS[k])
 			switch {
-			case key[0] == processor && is:
+			case key[0] == used && is:
 				w.CPU[key[1]] = s.Values[at] * w.Seconds
 			case key[0] != rundir.Taken:
 			case !is:
@@ -74,8 +74,8 @@ func Windows(t rundir.Telemetry, line rundir.Timeline, from, to time.Duration, c
 	return all
 }
 
-// processor is the quantity of CPU times.
-const processor = "processor"
+// used is the quantity of CPU times.
+const used = "processor"
 
 // ended is how many operations ended between two times, where those of a bucket are spread
 // evenly over it.

@@ -235,7 +235,8 @@ func places() []place {
 				"harness/interleave", "harness/suttest", "harness/telemetry", "harness/calibrate",
 			},
 			"drivers belong to systems/*, harness/env, harness/topics, harness/stores, " +
-				"harness/design, harness/interleave, harness/suttest and harness/telemetry",
+				"harness/design, harness/interleave, harness/suttest, harness/telemetry and " +
+				"harness/calibrate",
 		},
 		{
 			[]string{"github.com/riverqueue/river", "github.com/netresearch/go-cron"},

@@ -1,9 +1,13 @@
 package rundir
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 )
 
 // PredictionFile is where a simulation keeps what it was held against.
@@ -46,6 +50,18 @@ func (q Quantity) Error() float64 {
 		return 0
 	}
 	return math.Abs(math.Log(q.Predicted / q.Measured))
+}
+
+// Write keeps it in a run directory.
+func (p Prediction) Write(dir string) error {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, PredictionFile), append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the prediction: %w", err)
+	}
+	return nil
 }
 
 // Prediction reads what a simulation was held against; nil if that was nothing.

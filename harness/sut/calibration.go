@@ -8,6 +8,9 @@ type Calibration struct {
 	// where a load finds several costs at once.
 	Statements map[string][]string
 	Loads      []CalibrationLoad
+	// HeldOut are the parameters of loads with which predictions are checked: a mixture that no
+	// load of the calibration has.
+	HeldOut string
 }
 
 // CalibrationLoad finds costs.

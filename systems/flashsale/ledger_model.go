@@ -63,6 +63,7 @@ func calibration() *sut.Calibration {
 			{Name: "expires", Params: `{pay_success: 0, ` + plenty + `500ms}`,
 				Finds: []string{costReturn}},
 		},
+		HeldOut: `{stock_reads: 0, items: 5, item_skew: zipf, units: 20000, cart_ttl: 2s}`,
 	}
 }
 

@@ -52,6 +52,8 @@ type runFlags struct {
 	// costs is the file of a calibration, from a measured run, and scale a factor of the load.
 	costs, from string
 	scale       float64
+	// sweep is a value that takes several values, "" for none.
+	sweep string
 	// calibrated is what costs names, and predicted what was put beside the run.
 	calibrated *calibrate.File
 	predicted  *rundir.Prediction

@@ -61,6 +61,8 @@ func (f *runFlags) defineSimulated(cmd *cobra.Command) {
 		"calibrate wrote; assumed by default")
 	fl.StringVar(&f.from, "from", "", "a `run` that was measured: its load is predicted first and "+
 		"put beside what was measured")
+	fl.StringVar(&f.sweep, "sweep", "", "simulate once for each `value` of the machine, of scale or "+
+		"of stores.max_conns: cores=2,4,8")
 	fl.Float64Var(&f.scale, "scale", 1, "so many times the load: rates, operations and users")
 	fl.DurationVar(&f.timeout, "timeout", 0, "stop the run after this long, as Ctrl-C would")
 	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the run")
@@ -69,7 +71,7 @@ func (f *runFlags) defineSimulated(cmd *cobra.Command) {
 	flagGroups(cmd,
 		[]string{"Load", "profile", "duration", "rate", "scale", "repeats", "seed", "fault", "set",
 			"timeout"},
-		[]string{"Designs", "design", "baseline", "machine", "costs", "from"},
+		[]string{"Designs", "design", "baseline", "machine", "costs", "from", "sweep"},
 		[]string{"Verdict", "fail-on", "against", "across-machines"},
 		[]string{"Output", "open", "out", "format", "color", "verbose", "html", "md", "junit",
 			"json", "metrics"})
@@ -107,6 +109,9 @@ func (a *app) simulate(name string, f runFlags) (err error) {
 		if err := a.holdAgainst(measured, &f); err != nil {
 			return err
 		}
+	}
+	if f.sweep != "" {
+		return a.sweepAll(name, f)
 	}
 	return a.runAll([]string{name}, f)
 }

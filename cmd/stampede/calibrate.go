@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stampede/harness/calibrate"
+	"stampede/harness/check"
 	"stampede/harness/env"
 	"stampede/harness/events"
 	"stampede/harness/run"
@@ -30,6 +31,8 @@ type calibrateFlags struct {
 	backend, out  string
 	window, limit time.Duration
 	heldOut       bool
+	verbose       bool
+	objective     string
 }
 
 func newCalibrate(a *app) *cobra.Command {
@@ -53,6 +56,9 @@ within the limit, the quieter half of all is used, and the file says so.`,
 		"a model")
 	fl.BoolVar(&f.heldOut, "held-out", false, "measure nothing new, but hold the predictions of a "+
 		"calibration against loads that it has not seen: the knee, shares of it, and a burst")
+	fl.StringVar(&f.objective, "objective", "p99(response) <= 50ms", "what the knee is about, with "+
+		"--held-out")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show each rate that --held-out tries")
 	fl.StringVar(&f.backend, "backend", "auto", "auto, containers or processes")
 	fl.StringVar(&f.out, "out", "", "the `file`; by default one in the user's cache folder, where "+
 		"simulate --costs calibrated finds it")
@@ -83,6 +89,9 @@ func (a *app) calibrate(name string, f calibrateFlags) error {
 	}
 	if err != nil {
 		return usage(err)
+	}
+	if _, err := check.ParseObjective(f.objective); err != nil {
+		return usage(fmt.Errorf("--objective %q: %w", f.objective, err))
 	}
 	tuneRuntime()
 	if f.heldOut {
@@ -139,6 +148,8 @@ type calibration struct {
 	notes []string
 	// perStatement is the CPU time that postgres needs for a statement that does nothing.
 	perStatement float64
+	// drain is for how long what is left to do is waited for.
+	drain time.Duration
 }
 
 // openCalibration starts Postgres with some settings.
@@ -156,7 +167,7 @@ func (a *app) openCalibration(
 	if err != nil {
 		return nil, a.failed(exitEnvironment, env.Stopped(a.interrupts.soft, err))
 	}
-	c := &calibration{app: a, system: s, folder: folder, began: time.Now()}
+	c := &calibration{app: a, system: s, folder: folder, began: time.Now(), drain: warm}
 	if c.cluster, c.stop, err = a.startStores(provider, spec); err != nil {
 		return nil, a.failed(exitEnvironment, env.Stopped(a.interrupts.soft, err))
 	}
@@ -410,13 +421,13 @@ variants: [%[2]s]
 repeats: 1
 params: %[3]s
 stores: {max_conns: 16}
-load: {%[4]s, warm_up: %[5]s, max_in_flight: 256, queue: 100000, timeout: 10s, drain: 1s, min_operations: 1}
+load: {%[4]s, warm_up: %[5]s, max_in_flight: 256, queue: 100000, timeout: 10s, drain: %[6]s, min_operations: 1}
 `
 
 // plan decodes the scenario of a load.
 func (c *calibration) plan(v sut.Variant, load sut.CalibrationLoad, text string) (resolved, error) {
 	all := systems.All()
-	src := fmt.Sprintf(calibrationText, c.system.Name, v.Name, load.Params, text, warm)
+	src := fmt.Sprintf(calibrationText, c.system.Name, v.Name, load.Params, text, warm, c.drain)
 	sc, res, err := scenario.Decode([]byte(src), c.system.Name+"-calibration.yaml",
 		scenario.Options{SystemNames: namesOf(all),
 			Systems: func(name string) (sut.System, bool) { return named(all, name) }})

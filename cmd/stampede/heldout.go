@@ -20,9 +20,6 @@ import (
 	"stampede/reports/words"
 )
 
-// kneeObjective is what the highest rate that works is about, here.
-const kneeObjective = "p99(response) <= 50ms"
-
 // The search for the knee: windows are short, because what is of interest is whether two
 // searches come to the same.
 const (
@@ -33,13 +30,18 @@ const (
 	kneeWindows   = 12
 )
 
+// heldOutDrain is for how long background work may go on after a load.
+const heldOutDrain = 30 * time.Second
+
 // heldOut are the loads that a calibration is checked with.
 type heldOut struct {
 	*calibration
 	file    calibrate.File
 	load    sut.CalibrationLoad
-	window  time.Duration
+	flags   calibrateFlags
 	samples []calibrate.Sample
+	// taken are the shares of the machine that others had while rates were tried.
+	taken []float64
 }
 
 // holdOut holds a calibration's predictions against loads that it has not seen.
@@ -57,8 +59,9 @@ func (a *app) holdOut(s sut.System, designs []sut.Variant, f calibrateFlags) err
 	if err != nil {
 		return err
 	}
-	h := &heldOut{calibration: lab, file: *file, window: f.window,
+	h := &heldOut{calibration: lab, file: *file, flags: f,
 		load: sut.CalibrationLoad{Name: "held out", Params: s.Calibration.HeldOut}}
+	h.drain = heldOutDrain
 	for _, v := range designs {
 		if err = h.design(a.interrupts.soft, v); err != nil {
 			err = fmt.Errorf("%s: %w", v.Name, err)
@@ -75,26 +78,35 @@ func (a *app) holdOut(s sut.System, designs []sut.Variant, f calibrateFlags) err
 // design measures and predicts the loads of one design: shares of the measured knee, and a
 // burst that begins at one and a half times it.
 func (h *heldOut) design(ctx context.Context, v sut.Variant) error {
-	predicted, err := h.knee(ctx, v, kneeFrom, h.simulated(h.file.Machine))
+	machine := h.file.Machine
+	guess, err := h.knee(ctx, v, kneeFrom, h.simulated(machine))
 	if err != nil {
 		return err
 	}
-	measured, err := h.knee(ctx, v, cmp.Or(predicted, kneeFrom), h.measured)
+	h.taken = nil
+	measured, err := h.knee(ctx, v, cmp.Or(guess, kneeFrom), h.measured)
+	if err != nil {
+		return err
+	}
+	if measured == 0 {
+		h.logf("%s: no rate keeps %s on this machine; others have %.0f %% of it", v.Name,
+			h.flags.objective, 100*mean(h.taken))
+		return nil
+	}
+	machine.Stalls.Share = mean(h.taken)
+	predicted, err := h.knee(ctx, v, measured, h.simulated(machine))
 	if err != nil {
 		return err
 	}
 	h.add(calibrate.Sample{Load: "knee", PredictedDesign: rundir.PredictedDesign{Design: v.Name,
 		Quantities: []rundir.Quantity{
 			{Name: "knee", Unit: "/s", Predicted: predicted, Measured: measured}}}})
-	if measured == 0 {
-		return nil
-	}
 	for _, load := range []struct{ name, text string }{
-		{"0.3 of the knee", poisson(0.3*measured, h.window)},
-		{"0.6 of the knee", poisson(0.6*measured, h.window)},
-		{"0.75 of the knee", poisson(0.75*measured, h.window)},
+		{"0.3 of the knee", poisson(0.3*measured, h.flags.window)},
+		{"0.6 of the knee", poisson(0.6*measured, h.flags.window)},
+		{"0.75 of the knee", poisson(0.75*measured, h.flags.window)},
 		{"burst", fmt.Sprintf("arrival: {process: burst, ops: %d, over: %s, peak: 2}",
-			int(0.75*measured*h.window.Seconds()), h.window)},
+			int(0.75*measured*h.flags.window.Seconds()), h.flags.window)},
 	} {
 		if err := h.compare(ctx, v, load.name, load.text); err != nil {
 			return fmt.Errorf("%s: %w", load.name, err)
@@ -124,19 +136,13 @@ func (h *heldOut) compare(ctx context.Context, v sut.Variant, name, text string)
 	if err != nil {
 		return err
 	}
-	path, measured, err := h.perform(ctx, plan)
+	path, measured, err := h.measured(ctx, plan)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(path) // closing the lab removes what this leaves
-	stored, err := rundir.Open("", path)
-	if err != nil {
-		return err
-	}
 	machine := h.file.Machine
-	if machine.Stalls.Share, err = takenIn(stored, measured); err != nil {
-		return err
-	}
+	machine.Stalls.Share = h.taken[len(h.taken)-1]
 	_, predicted, err := h.simulate(ctx, plan, machine)
 	if err != nil {
 		return err
@@ -159,8 +165,26 @@ func (h *heldOut) simulate(ctx context.Context, plan resolved, machine sim.Machi
 // tryLoad runs one load and returns its folder.
 type tryLoad func(ctx context.Context, plan resolved) (string, rundir.Summary, error)
 
+// measured runs a load on stores, and notes what others took meanwhile.
 func (h *heldOut) measured(ctx context.Context, plan resolved) (string, rundir.Summary, error) {
-	return h.perform(ctx, plan)
+	path, summary, err := h.perform(ctx, plan)
+	if err != nil {
+		return path, summary, err
+	}
+	stored, err := rundir.Open("", path)
+	if err != nil {
+		return path, summary, err
+	}
+	share, err := takenIn(stored, summary)
+	h.taken = append(h.taken, share)
+	return path, summary, err
+}
+
+func mean(values []float64) (sum float64) {
+	for _, x := range values {
+		sum += x / float64(len(values))
+	}
+	return sum
 }
 
 func (h *heldOut) simulated(machine sim.Machine) tryLoad {
@@ -176,11 +200,11 @@ func (h *heldOut) knee(ctx context.Context, v sut.Variant, from float64, try try
 		MostPerS: kneeMost, Precision: kneePrecision, Repeats: 1, Windows: kneeWindows}
 	result, err := knee.Search(ctx, bounds, func(ctx context.Context, rate float64,
 	) (w knee.Window, err error) {
-		plan, err := h.plan(v, h.load, poisson(rate, h.window))
+		plan, err := h.plan(v, h.load, poisson(rate, h.flags.window))
 		if err != nil {
 			return w, err
 		}
-		plan.Scenario.SLOs = []scenario.SLO{{Name: "p99", Objective: kneeObjective}}
+		plan.Scenario.SLOs = []scenario.SLO{{Name: "p99", Objective: h.flags.objective}}
 		path, summary, err := try(ctx, plan)
 		if err != nil {
 			return w, err
@@ -195,7 +219,11 @@ func (h *heldOut) knee(ctx context.Context, v sut.Variant, from float64, try try
 		if err != nil {
 			return w, err
 		}
-		return knee.Judge(of, line), nil
+		w = knee.Judge(of, line)
+		if h.flags.verbose {
+			h.logf("%s at %.0f/s: %s %v", v.Name, rate, w.Verdict, w.Reasons)
+		}
+		return w, nil
 	})
 	best := 0.0
 	for _, w := range result.Windows {

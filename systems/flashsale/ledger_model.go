@@ -63,7 +63,8 @@ func calibration() *sut.Calibration {
 			{Name: "expires", Params: `{pay_success: 0, ` + plenty + `500ms}`,
 				Finds: []string{costReturn}},
 		},
-		HeldOut: `{stock_reads: 0, items: 5, item_skew: zipf, units: 20000, cart_ttl: 2s}`,
+		HeldOut: `{stock_reads: 0, items: 5, item_skew: zipf, units: 20000, cart_ttl: 600ms, ` +
+			`pay_delay: 100ms, pay_spread: 300ms, late_spread: 100ms}`,
 	}
 }
 

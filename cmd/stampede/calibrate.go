@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -195,7 +196,7 @@ func (c *calibration) measure(designs []sut.Variant, f calibrateFlags) (calibrat
 		}
 		file.Designs[v.Name] = d
 	}
-	file.Machine.Stalls.Share = round(calibrate.Taken(c.taken), 1e-4)
+	file.Machine.Stalls.Share = round(calibrate.Taken(c.taken), 1e4)
 	file.Notes = append(file.Notes, c.notes...)
 	if len(c.noisy) > 0 {
 		file.Notes = append(file.Notes, fmt.Sprintf("the machine was not quiet: of %d loads fewer "+
@@ -205,7 +206,8 @@ func (c *calibration) measure(designs []sut.Variant, f calibrateFlags) (calibrat
 	return file, nil
 }
 
-func round(x, to float64) float64 { return float64(int64(x/to+0.5)) * to }
+// round keeps so many pieces of one.
+func round(x, pieces float64) float64 { return math.Round(x*pieces) / pieces }
 
 // probe measures the idle machine.
 func (c *calibration) probe(ctx context.Context, file *calibrate.File) error {
@@ -228,9 +230,11 @@ func (c *calibration) probe(ctx context.Context, file *calibrate.File) error {
 	}
 	m := &file.Machine
 	m.Cores, m.Stalls = runtime.NumCPU(), stalls
-	m.Postgres.Fsync, m.Postgres.FsyncCV = sut.Duration(p.Flush), round(p.FlushCV, 1e-3)
+	m.App.Threads = m.Cores + 1 // the generator needs one more while it offers load
+	m.Postgres.Fsync = sut.Duration(p.Flush.Round(time.Microsecond))
+	m.Postgres.FsyncCV = round(p.FlushCV, 1e2)
 	way := (float64(p.RoundTrip) - p.ServerNS - p.ClientNS) / 2
-	m.Network.Latency = sut.Duration(max(way, 0))
+	m.Network.Latency = sut.Duration(time.Duration(max(way, 0)).Round(100 * time.Nanosecond))
 	file.Known = map[string]string{"cores": calibrate.Measured,
 		"stalls": calibrate.Measured, "postgres.fsync": calibrate.Measured,
 		"postgres.fsync_cv": calibrate.Measured, "network.latency": calibrate.Fitted}

@@ -153,6 +153,9 @@ func missing(ctx context.Context, span time.Duration) (gaps []time.Duration) {
 	return gaps
 }
 
+// mostStalled is the largest share of a machine that is worth simulating without.
+const mostStalled = 0.5
+
 // stallsOf describes stalls in so much time of cores.
 func stallsOf(gaps []time.Duration, span time.Duration) sim.Stalls {
 	none := sim.DefaultMachine().Stalls
@@ -166,8 +169,9 @@ func stallsOf(gaps []time.Duration, span time.Duration) sim.Stalls {
 	}
 	n := float64(len(gaps))
 	mean := sum / n
-	return sim.Stalls{Share: min(sum/float64(span), 0.5), Length: sim.Duration(mean),
-		CV: math.Sqrt(max(squares/n-mean*mean, 0)) / mean}
+	cv := math.Sqrt(max(squares/n-mean*mean, 0)) / mean
+	return sim.Stalls{Share: math.Round(1e4*min(sum/float64(span), mostStalled)) / 1e4, // of a percent
+		Length: sim.Duration(time.Duration(mean).Round(time.Microsecond)), CV: math.Round(100*cv) / 100}
 }
 
 // Statements are what pg_stat_statements has counted of all databases, and forgets.

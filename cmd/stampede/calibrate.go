@@ -145,8 +145,6 @@ type calibration struct {
 	// taken are the shares of the machine that others had while loads were measured.
 	taken []calibrate.Window
 	noisy []string
-	// notes say which costs were not found.
-	notes []string
 	// perStatement is the CPU time that postgres needs for a statement that does nothing.
 	perStatement float64
 	// drain is for how long what is left to do is waited for.
@@ -197,7 +195,6 @@ func (c *calibration) measure(designs []sut.Variant, f calibrateFlags) (calibrat
 		file.Designs[v.Name] = d
 	}
 	file.Machine.Stalls.Share = round(calibrate.Taken(c.taken), 1e4)
-	file.Notes = append(file.Notes, c.notes...)
 	if len(c.noisy) > 0 {
 		file.Notes = append(file.Notes, fmt.Sprintf("the machine was not quiet: of %d loads fewer "+
 			"than %d seconds were; others had %.1f %% of it, which stalls of the machine stand for",
@@ -282,8 +279,8 @@ func (c *calibration) design(
 		part := string(sut.Postgres)
 		costs, err := calibrate.Split(1e9*demand[part], l.drawn[part], known, load.Finds, l.weights)
 		if err != nil { // on a machine that is not quiet; the costs stay assumed
-			c.notes = append(c.notes, fmt.Sprintf("%s, %s: %v; assumed costs stay", v.Name, load.Name, err))
-			c.logf("%s", c.notes[len(c.notes)-1])
+			d.Notes = append(d.Notes, fmt.Sprintf("%s, %s: %v; assumed costs stay", v.Name, load.Name, err))
+			c.logf("%s", d.Notes[len(d.Notes)-1])
 		}
 		for name, ns := range costs {
 			known[name] = ns

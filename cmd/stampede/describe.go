@@ -78,8 +78,8 @@ func newDescribe(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&opts.Profile, "profile", "", scenario.ProfilesText)
 	cmd.Flags().StringArrayVar(&opts.Set, "set", nil, "override a value: path=value")
 	cmd.Flags().StringVar(&variant, "design", "", "describe one `design` instead")
-	cmd.Flags().BoolVar(&machine, "machine", false, "measure this machine in two seconds and print it "+
-		"as simulate --machine takes it")
+	cmd.Flags().BoolVar(&machine, "machine", false, "measure this machine in two seconds and "+
+		"print it as simulate --machine takes it")
 	return cmd
 }
 

@@ -141,6 +141,9 @@ func (a *app) predict(m *measuredRun, file *calibrate.File, designs []string,
 	}
 	p = rundir.Prediction{Run: m.summary.Run.ID, Calibrated: file.Day(),
 		Designs: calibrate.Beside(summary, m.summary), Notes: slices.Clone(file.Notes)}
+	for _, name := range designs {
+		p.Notes = append(p.Notes, file.Designs[name].Notes...)
+	}
 	if m.stalls > stallsTold {
 		p.Notes = append(p.Notes, fmt.Sprintf("while the run was measured others had %.1f %% of the "+
 			"machine, which stalls of its cores stand for", 100*m.stalls))

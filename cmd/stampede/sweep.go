@@ -106,7 +106,8 @@ func (a *app) sweepAll(name string, f runFlags) error {
 }
 
 // sweepOne simulates all designs with one value.
-func (a *app) sweepOne(ctx context.Context, root, name string, f runFlags, s sweeping, value float64,
+func (a *app) sweepOne(
+	ctx context.Context, root, name string, f runFlags, s sweeping, value float64,
 ) (rows []sweepRow, err error) {
 	machine, set, err := s.at(value, f.simulated.Machine)
 	if err != nil {

@@ -55,6 +55,8 @@ type Design struct {
 	// no step of the model explains.
 	MeasuredP50  sim.Duration `json:"measured_p50"`
 	PredictedP50 sim.Duration `json:"predicted_p50"`
+	// Notes say which costs were not found.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // DefaultPath is where the calibration of a system lies unless the user says otherwise.

@@ -66,10 +66,10 @@ func textPrediction(out *bytes.Buffer, p *rundir.Prediction, o words.TextOptions
 	for _, text := range append([]string{t.Of}, t.Notes...) {
 		fmt.Fprintln(out, strings.Join(plain.Wrap(words.OneLine(text), o.Columns()), "\n"))
 	}
-	fmt.Fprintf(out, "%-22s %-16s %12s %12s %8s\n", "design", "figure", "predicted", "measured", "error")
+	const row = "%-22s %-16s %12s %12s %8s\n"
+	fmt.Fprintf(out, row, "design", "figure", "predicted", "measured", "error")
 	for _, r := range t.Rows {
-		fmt.Fprintf(out, "%-22s %-16s %12s %12s %8s\n", words.OneLine(r.Design), r.Quantity,
-			r.Predicted, r.Measured, r.Error)
+		fmt.Fprintf(out, row, words.OneLine(r.Design), r.Quantity, r.Predicted, r.Measured, r.Error)
 	}
 }
 

@@ -113,6 +113,7 @@ func (r *runner) recordSimulated(
 	if err != nil {
 		return err
 	}
+	h.WaitForDisk()
 	defer func() {
 		err = errors.Join(err, h.Close())
 		t.Lost = h.Lost()

@@ -271,7 +271,8 @@ func (c *calibration) design(
 	var client, trips float64
 	checked := false
 	for _, load := range c.system.Calibration.Loads {
-		l, err := c.load(ctx, v, load, m, d.Costs, f)
+		check := len(load.Finds) == 1 && !checked
+		l, err := c.load(ctx, v, load, m, d.Costs, check, f)
 		if err != nil {
 			return d, fmt.Errorf("%s: %w", load.Name, err)
 		}
@@ -293,7 +294,7 @@ func (c *calibration) design(
 			Known: calibrate.Measured}
 		d.Windows, d.Quiet = d.Windows+l.all, d.Quiet+l.quiet
 		c.tellLoad(v.Name, load.Name, l, demand, costs)
-		if len(load.Finds) == 1 && !checked {
+		if check {
 			checked = true
 			if err := c.compareOne(ctx, v, load, m, &d, l.p50); err != nil {
 				return d, err
@@ -343,25 +344,37 @@ type measuredLoad struct {
 	p50        time.Duration // of one client
 }
 
-// load runs a load until there are enough quiet windows of it, or no time is left.
-func (c *calibration) load(ctx context.Context, v sut.Variant, load sut.CalibrationLoad,
-	m sim.Machine, costs sim.Costs, f calibrateFlags,
-) (l measuredLoad, err error) {
-	if _, err = calibrate.Statements(ctx, c.url); err != nil {
-		return l, err
+// oneClient runs a load with one client: what its statements take without any waiting.
+func (c *calibration) oneClient(
+	ctx context.Context, v sut.Variant, load sut.CalibrationLoad, l *measuredLoad,
+) error {
+	if _, err := calibrate.Statements(ctx, c.url); err != nil {
+		return err
 	}
 	one, err := c.run(ctx, v, load, users(oneClient, pilotLasts))
 	if err != nil {
-		return l, err
+		return err
 	}
 	statements, err := calibrate.Statements(ctx, c.url)
 	if err != nil {
-		return l, err
+		return err
 	}
 	l.p50 = time.Duration(one.repeat.Operations[0].Latency.Response.P50)
 	l.weights = calibrate.Weigh(statements, c.system.Calibration.Statements)
 	for name := range l.weights {
 		l.weights[name] += c.perStatement
+	}
+	return nil
+}
+
+// load runs a load until there are enough quiet windows of it, or no time is left.
+func (c *calibration) load(ctx context.Context, v sut.Variant, load sut.CalibrationLoad,
+	m sim.Machine, costs sim.Costs, withOne bool, f calibrateFlags,
+) (l measuredLoad, err error) {
+	if len(load.Finds) > 1 || withOne {
+		if err := c.oneClient(ctx, v, load, &l); err != nil {
+			return l, err
+		}
 	}
 	pilot, err := c.run(ctx, v, load, users(someUsers, pilotLasts))
 	if err != nil {

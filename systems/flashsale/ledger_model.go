@@ -48,7 +48,7 @@ func calibration() *sut.Calibration {
 		plain = `pay_failure: 0, pay_late: 0, pay_twice: 0, click_twice: 0, buy_again: 0, ` +
 			`pay_delay: 20ms, pay_spread: 20ms, cart_ttl: `
 		none   = `{pay_success: 0, stock_reads: 0, units: 1, ` + plain + `1m}`
-		plenty = `stock_reads: 0, items: 5, units: 20000, ` + plain
+		plenty = `stock_reads: 0, items: 5, units: 5000, ` + plain
 	)
 	return &sut.Calibration{
 		Statements: map[string][]string{costBuy: {"with earlier as ("},
@@ -63,7 +63,7 @@ func calibration() *sut.Calibration {
 			{Name: "expires", Params: `{pay_success: 0, ` + plenty + `500ms}`,
 				Finds: []string{costReturn}},
 		},
-		HeldOut: `{stock_reads: 0, items: 5, item_skew: zipf, units: 20000, cart_ttl: 600ms, ` +
+		HeldOut: `{stock_reads: 0, items: 5, item_skew: zipf, units: 10000, cart_ttl: 600ms, ` +
 			`pay_delay: 100ms, pay_spread: 300ms, late_spread: 100ms}`,
 	}
 }

@@ -271,8 +271,8 @@ func (c *calibration) design(
 	var client, trips float64
 	checked := false
 	for _, load := range c.system.Calibration.Loads {
-		check := len(load.Finds) == 1 && !checked
-		l, err := c.load(ctx, v, load, m, d.Costs, check, f)
+		alone := len(load.Finds) == 1 && !checked
+		l, err := c.load(ctx, v, load, m, d.Costs, alone, f)
 		if err != nil {
 			return d, fmt.Errorf("%s: %w", load.Name, err)
 		}
@@ -294,7 +294,7 @@ func (c *calibration) design(
 			Known: calibrate.Measured}
 		d.Windows, d.Quiet = d.Windows+l.all, d.Quiet+l.quiet
 		c.tellLoad(v.Name, load.Name, l, demand, costs)
-		if check {
+		if alone {
 			checked = true
 			if err := c.compareOne(ctx, v, load, m, &d, l.p50); err != nil {
 				return d, err
@@ -469,7 +469,6 @@ func (c *calibration) run(
 	if err != nil {
 		return executed{}, err
 	}
-	defer os.RemoveAll(path) // closing the lab removes what this leaves
 	return readLoad(path, summary.Variants[0].Repeats[0], plan.Scenario)
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"time"
 
@@ -136,11 +135,10 @@ func (h *heldOut) compare(ctx context.Context, v sut.Variant, name, text string)
 	if err != nil {
 		return err
 	}
-	path, measured, err := h.measured(ctx, plan)
+	_, measured, err := h.measured(ctx, plan)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(path) // closing the lab removes what this leaves
 	machine := h.file.Machine
 	machine.Stalls.Share = h.taken[len(h.taken)-1]
 	_, predicted, err := h.simulate(ctx, plan, machine)
@@ -209,7 +207,6 @@ func (h *heldOut) knee(ctx context.Context, v sut.Variant, from float64, try try
 		if err != nil {
 			return w, err
 		}
-		defer os.RemoveAll(path) // closing the lab removes what this leaves
 		stored, err := rundir.Open("", path)
 		if err != nil {
 			return w, err

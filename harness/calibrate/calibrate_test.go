@@ -148,8 +148,11 @@ func sample() calibrate.File {
 		Notes: []string{"the machine was not quiet"},
 		Designs: map[string]calibrate.Design{"for_all": {Model: "123e45", Windows: 8, Quiet: 7,
 			MeasuredP50: sim.Duration(time.Millisecond),
-			Costs: sim.Costs{App: map[string]sim.Cost{"postgres": {1000, 0.5, calibrate.Measured}},
-				Postgres: map[string]sim.Cost{"buy": {2500, 0.5, calibrate.Measured}}}}}}
+			Costs:       sim.Costs{App: cost("postgres", 1000), Postgres: cost("buy", 2500)}}}}
+}
+
+func cost(name string, ns float64) map[string]sim.Cost {
+	return map[string]sim.Cost{name: {MeanNS: ns, CV: 0.5, Known: calibrate.Measured}}
 }
 
 func TestFile(t *testing.T) {

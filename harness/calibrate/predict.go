@@ -21,7 +21,7 @@ func Beside(simulated, measured rundir.Summary) (designs []rundir.PredictedDesig
 			continue
 		}
 		s := simulated.Variants[i]
-		of, is := responses(m.Operations[0], s.Operations[0])
+		of, is, some := responses(m.Operations[0], s.Operations[0])
 		d := rundir.PredictedDesign{Design: m.Name, Measured: violated(m), Predicted: violated(s),
 			Quantities: []rundir.Quantity{
 				{Name: "p50", Unit: "ns", Predicted: float64(is.P50), Measured: float64(of.P50)},
@@ -29,20 +29,29 @@ func Beside(simulated, measured rundir.Summary) (designs []rundir.PredictedDesig
 				{Name: "throughput", Unit: "/s", Predicted: s.ThroughputPerS,
 					Measured: m.ThroughputPerS},
 			}}
+		if some {
+			of, is := m.Operations[0].Latency.Response, s.Operations[0].Latency.Response
+			d.Quantities = append(d.Quantities,
+				rundir.Quantity{Name: "p50 of all", Unit: "ns", Predicted: float64(is.P50),
+					Measured: float64(of.P50)},
+				rundir.Quantity{Name: "p99 of all", Unit: "ns", Predicted: float64(is.P99),
+					Measured: float64(of.P99)})
+		}
 		d.Quantities = append(d.Quantities, processor(s, m)...)
 		designs = append(designs, d)
 	}
 	return designs
 }
 
-// responses are those of the successful operations where both are known, and of all otherwise.
-func responses(measured, simulated rundir.Operation) (of, is rundir.Percentiles) {
+// responses are those of the successful operations where both are known, and of all otherwise;
+// some says that not all were successful.
+func responses(measured, simulated rundir.Operation) (of, is rundir.Percentiles, some bool) {
 	of, known := measured.SuccessfulResponse()
 	is, too := simulated.SuccessfulResponse()
 	if !known || !too || of.Count == 0 || is.Count == 0 {
-		return measured.Latency.Response, simulated.Latency.Response
+		return measured.Latency.Response, simulated.Latency.Response, false
 	}
-	return of, is
+	return of, is, measured.Successful != nil
 }
 
 // cpu is the CPU time for each operation, by part.

@@ -53,7 +53,7 @@ func newDescribe(a *app) *cobra.Command {
 		Use:   "describe <scenario>",
 		Short: "Show a scenario's resolved plan and where each value comes from",
 		Example: `  stampede describe flash-sale-100k --profile quick
-  stampede describe --machine > here.yaml      this machine, for simulate --machine`,
+  stampede describe --machine > here.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if machine {
 				return cobra.NoArgs(cmd, args)

@@ -23,7 +23,7 @@ func newSimulate(a *app) *cobra.Command {
 		Short: "Run a scenario on models of its designs, in virtual time",
 		Example: `  stampede simulate flash-sale-100k
   stampede simulate flash-sale-100k --machine big.yaml --duration 20s
-  stampede simulate flash-sale-100k --from runs/flash-sale-100k/latest --scale 100`,
+  stampede simulate flash-sale-100k --from flash-sale-100k --scale 100`,
 		Long: `Runs models of the designs in virtual time, under the scenario's load and faults, and
 judges their histories as run does. A model has the design's state and the costs of its
 steps; no store is started, and nothing is measured: every page says SIMULATED.

@@ -193,6 +193,9 @@ func TestCheck(t *testing.T) {
 		`a cost of postgres, "buy", that no model knows`: func(w *calibrate.Wanted) {
 			w.Assumed = sim.Costs{App: w.Assumed.App}
 		},
+		`lacks the cost "look" of postgres`: func(w *calibrate.Wanted) {
+			w.Assumed.Postgres["look"] = sim.Cost{}
+		},
 	} {
 		w := wanted()
 		spoil(&w)

@@ -125,20 +125,28 @@ func (f File) Check(w Wanted) error {
 			wrong = append(wrong, fmt.Errorf("the model of %s has changed since it was calibrated%s",
 				name, again))
 		}
-		wrong = append(wrong, unknown(name, d.Costs, w.Assumed))
+		if is {
+			wrong = append(wrong, differ(name, d.Costs, w.Assumed))
+		}
 	}
 	return errors.Join(wrong...)
 }
 
-// unknown refuses costs that no model knows.
-func unknown(design string, costs, assumed sim.Costs) error {
-	known := byComponent(assumed)
+// differ refuses costs that no model knows, and too few.
+func differ(design string, costs, assumed sim.Costs) error {
+	has, known := byComponent(costs), byComponent(assumed)
 	var wrong []error
-	for component, of := range byComponent(costs) {
-		for _, name := range slices.Sorted(maps.Keys(of)) {
+	for _, component := range slices.Sorted(maps.Keys(known)) {
+		for _, name := range slices.Sorted(maps.Keys(has[component])) {
 			if _, is := known[component][name]; !is {
 				wrong = append(wrong, fmt.Errorf("the calibration of %s has a cost of %s, %q, that no "+
 					"model knows", design, component, name))
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(known[component])) {
+			if _, is := has[component][name]; !is {
+				wrong = append(wrong, fmt.Errorf("the calibration of %s lacks the cost %q of %s", design,
+					name, component))
 			}
 		}
 	}

@@ -104,10 +104,14 @@ func simulated(t *testing.T, p plan, seed uint64) rundir.Summary {
 
 func simulatedIn(t *testing.T, p plan, seed uint64) (string, rundir.Summary) {
 	t.Helper()
+	costs := map[string]sim.Costs{}
+	for _, name := range p.scenario.Variants {
+		costs[name] = p.resolved.System.Costs()
+	}
 	path, summary, err := run.Run(t.Context(), t.Context(), run.Options{Scenario: p.scenario,
 		System: p.resolved.System, Params: p.resolved.Params, Seed: seed, Root: t.TempDir(),
 		BackendReason: "tests", Observer: logger{t}, Now: time.Now,
-		Simulate: &run.Simulation{Machine: sim.DefaultMachine(), Costs: p.resolved.System.Costs()}})
+		Simulate: &run.Simulation{Machine: sim.DefaultMachine(), Costs: costs}})
 	if err != nil {
 		t.Errorf("seed %d: %v (%s)", seed, err, path)
 	}

@@ -15,7 +15,7 @@ type budget struct{ code, tests int }
 // there was one, which may only shrink, and those whose stores and documents need more.
 func budgets() map[string]budget {
 	return map[string]budget{
-		"flashsale": {6535, 3550}, // of these 890 are models
+		"flashsale": {6560, 3550}, // of these 915 are models, and how they are calibrated
 		"likes":     {5200, 2945}, // 900
 		"scheduler": {7085, 3870}, // 1,090
 		"sqlbroker": {6285, 3620}, // 825

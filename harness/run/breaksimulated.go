@@ -139,7 +139,6 @@ func back(m sim.Machine, f scenario.Fault) time.Duration {
 	if kind := fault.Kind(f.Kind); kind != fault.Kill && kind != fault.PowerLoss {
 		return 0
 	}
-	ms := map[sut.Service]float64{sut.Postgres: m.Postgres.RecoveryMS, sut.Redis: m.Redis.RestartMS,
-		sut.Kafka: m.Kafka.RestartMS}[sut.Service(f.Target)]
-	return time.Duration(ms * float64(time.Millisecond))
+	return map[sut.Service]sut.Duration{sut.Postgres: m.Postgres.Recovery,
+		sut.Redis: m.Redis.Restart, sut.Kafka: m.Kafka.Restart}[sut.Service(f.Target)].D()
 }

@@ -39,7 +39,7 @@ type Client struct {
 const messageBytes = 256
 
 func (a *App) client(n Network, store *component) *Client {
-	link := NewLink(a.s, store.name+".link", micros(n.LatencyUS), n.BytesPerS)
+	link := NewLink(a.s, store.name+".link", n.Latency.D(), n.BytesPerS)
 	c := &Client{app: a, store: store.name, Link: link, Bytes: messageBytes}
 	c.send = func(ch *chain, bytes int64) { ch.push(c.work(), link.There(bytes)) }
 	c.receive = func(ch *chain, bytes int64) { ch.push(link.Back(bytes), c.work()) }

@@ -19,7 +19,7 @@ import (
 func fixedCluster(t testing.TB, s *sim.Sim, change func(*sim.Machine)) *sim.Cluster {
 	t.Helper()
 	m := sim.DefaultMachine()
-	m.Cores, m.Postgres.FsyncCV, m.Network.LatencyUS = 8, 0, 1
+	m.Cores, m.Postgres.FsyncCV, m.Network.Latency = 8, 0, sim.Duration(time.Microsecond)
 	m.Postgres.Connections = 2
 	if change != nil {
 		change(&m)

@@ -23,7 +23,7 @@ type Kafka struct {
 func newKafka(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Kafka {
 	return &Kafka{
 		component: component{s: s, name: "kafka"}, machine: m.Kafka, cpu: cpu,
-		network: micros(m.Network.LatencyUS), demands: s.demands("kafka", costs),
+		network: m.Network.Latency.D(), demands: s.demands("kafka", costs),
 	}
 }
 
@@ -31,7 +31,7 @@ func newKafka(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Kafka {
 func (k *Kafka) Kill() { k.die() }
 
 // Restart starts the broker after a Kill.
-func (k *Kafka) Restart() { k.restartAfter(micros(1000 * k.machine.RestartMS)) }
+func (k *Kafka) Restart() { k.restartAfter(k.machine.Restart.D()) }
 
 // Topic is partitions with records.
 type Topic[V any] struct {
@@ -60,7 +60,7 @@ func NewTopic[V any](k *Kafka, name string, partitions int) *Topic[V] {
 		of := &partition[V]{kafka: k, over: map[int64]bool{}, waiting: map[int64]*chain{}}
 		name := fmt.Sprintf("kafka.%s.%d", name, i)
 		of.thread = NewThreads(k.s, name+".requests", 1, k.cpu)
-		of.queue = NewPartition(k.s, name, micros(k.machine.LingerUS),
+		of.queue = NewPartition(k.s, name, k.machine.Linger.D(),
 			int64(k.machine.BatchBytes), k.machine.InFlight, of.send)
 		t.partitions = append(t.partitions, of)
 	}

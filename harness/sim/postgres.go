@@ -38,10 +38,10 @@ func newPostgres(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Postgres {
 		component: component{s: s, name: "postgres"}, cpu: cpu,
 		conns:   NewPool(s, "postgres.connections", m.Postgres.Connections),
 		demands: s.demands("postgres", costs), coin: s.Stream("postgres.kill"),
-		recovery: micros(1000 * m.Postgres.RecoveryMS),
+		recovery: m.Postgres.Recovery.D(),
 	}
 	fsync := s.demands("postgres", map[string]Cost{
-		"fsync": {MeanNS: 1000 * m.Postgres.FsyncUS, CV: m.Postgres.FsyncCV},
+		"fsync": {MeanNS: float64(m.Postgres.Fsync), CV: m.Postgres.FsyncCV},
 	}).of["fsync"]
 	pg.log = NewLog(s, "postgres.log", func(int) time.Duration { return fsync.draw(1) })
 	pg.log.in = &pg.component

@@ -33,7 +33,7 @@ type losable interface {
 func newRedis(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Redis {
 	r := &Redis{
 		component: component{s: s, name: "redis"}, demands: s.demands("redis", costs),
-		restart: micros(1000 * m.Redis.RestartMS),
+		restart: m.Redis.Restart.D(),
 	}
 	of := func(what string) func() time.Duration {
 		return func() time.Duration { return r.demands.optional(what, 1) }

@@ -57,6 +57,8 @@ type System struct {
 	// Costs are the CPU demands of the steps of the variants' models, assumed where nobody has
 	// measured them. Nil if no variant has a model.
 	Costs func() sim.Costs
+	// Calibration says how they are measured; nil if nobody has said it.
+	Calibration *Calibration
 	// Races, if set, names the operations that compete for an object. A run in which too
 	// few of them overlapped has not exercised what concurrency could break.
 	Races *Races

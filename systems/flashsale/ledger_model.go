@@ -18,7 +18,8 @@ import (
 
 // The statements whose costs the models of designs need.
 const (
-	costBuy     = "buy"     // one of buyStatement's
+	costBuy     = "buy"     // one of buyStatement's, up to the stock
+	costPlace   = "place"   // the rest of it, which makes an order
 	costLook    = "look"    // reads a counter
 	costCount   = "count"   // decrements a counter
 	costBegin   = "begin"   // begins or ends a transaction
@@ -35,11 +36,37 @@ func assumedCosts() sim.Costs {
 	}
 	return sim.Costs{
 		App: map[string]sim.Cost{"postgres": us(60), "redis": us(40)},
-		Postgres: map[string]sim.Cost{costBuy: us(200), costLook: us(50), costCount: us(60),
-			costBegin: us(25), costPay: us(180), costStock: us(150), costReclaim: us(120),
-			costReturn: us(60), costOrders: us(300), costOwners: us(500)},
+		Postgres: map[string]sim.Cost{costBuy: us(100), costPlace: us(100), costLook: us(50),
+			costCount: us(60), costBegin: us(25), costPay: us(180), costStock: us(150),
+			costReclaim: us(120), costReturn: us(60), costOrders: us(300), costOwners: us(500)},
 		Redis: map[string]sim.Cost{"turn": us(8), "connection": us(4), costTake: us(6), costGive: us(4),
 			costGet: us(1), costDecr: us(1), costLookAll: us(20), costRebuild: us(300)},
+	}
+}
+
+// calibration finds them one after the other.
+func calibration() *sut.Calibration {
+	const (
+		plain = `pay_failure: 0, pay_late: 0, pay_twice: 0, click_twice: 0, buy_again: 0, ` +
+			`pay_delay: 20ms, pay_spread: 20ms, cart_ttl: `
+		none   = `{pay_success: 0, stock_reads: 0, units: 1, ` + plain + `1m}`
+		plenty = `stock_reads: 0, items: 5, units: 5000, ` + plain
+	)
+	return &sut.Calibration{
+		Statements: map[string][]string{costBuy: {"with earlier as ("},
+			costLook:  {"select available, version from items"},
+			costCount: {"update items set available"}, costBegin: {"begin", "commit", "rollback"}},
+		Loads: []sut.CalibrationLoad{
+			{Name: "sold out", Params: none, Finds: []string{costBegin, costLook, costCount, costBuy}},
+			{Name: "sells", Params: `{pay_success: 0, ` + plenty + `1m}`, Finds: []string{costPlace}},
+			{Name: "pays", Params: `{pay_success: 1, ` + plenty + `1m}`, Finds: []string{costPay}},
+			{Name: "reads", Params: `{pay_success: 0, stock_reads: 1, units: 200, ` + plain + `1m}`,
+				Finds: []string{costStock}},
+			{Name: "expires", Params: `{pay_success: 0, ` + plenty + `500ms}`,
+				Finds: []string{costReturn}},
+		},
+		HeldOut: `{stock_reads: 0, items: 5, item_skew: zipf, units: 10000, cart_ttl: 600ms, ` +
+			`pay_delay: 100ms, pay_spread: 300ms, late_spread: 100ms}`,
 	}
 }
 
@@ -187,7 +214,7 @@ func (m *model) place(p *sim.Process, req BuyRequest, take taking) (claim, error
 	case !taken:
 		return claim{}, ErrSoldOut
 	}
-	p.Do(m.byOp.Lock(req.OpID))
+	p.Do(m.Postgres.Burn(costPlace), m.byOp.Lock(req.OpID))
 	if _, is := m.byOp.Get(req.OpID); is {
 		return claim{}, errRaced
 	}

@@ -25,7 +25,8 @@ func TestIndex(t *testing.T) {
 		s := sim.New(rapid.Uint64().Draw(rt, "seed"))
 		defer s.Close()
 		pg := fixedCluster(t, s, func(m *sim.Machine) {
-			m.Postgres.Connections, m.Postgres.RecoveryMS, m.Postgres.FsyncUS = 8, 1, 10
+			m.Postgres.Connections, m.Postgres.Recovery, m.Postgres.Fsync = 8, sim.Duration(ms),
+				sim.Duration(10*us)
 		}).Postgres
 		rows := sim.NewTable[int, value](pg, "rows")
 		index := sim.NewIndex(rows, where, compare)

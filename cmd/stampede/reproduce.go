@@ -43,6 +43,10 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 		line.flag("--repeats", strconv.Itoa(f.repeat))
 	}
 	line.flag("--fault", f.fault)
+	if f.used() {
+		line = append(line, "--generators", strconv.Itoa(f.count), "--engine", f.engine)
+		line.flag("--advertise", f.advertise)
+	}
 	line.flag("--without", f.without...)
 	if f.changed != nil && f.changed("noise-floor") {
 		line = append(line, "--noise-floor="+strconv.FormatBool(f.noiseFloor))

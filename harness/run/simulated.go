@@ -91,15 +91,15 @@ func (r *runner) recordSimulated(
 		t.Lost = h.Lost()
 	}()
 	live := &load.Live{}
-	stop := t.teller.follow(live)
+	stop := t.teller.follow(live.Snapshot)
 	defer stop()
 	ctx, cancel := untilFailed(r.soft, h)
 	defer cancel()
 	if t.faults, err = r.breakSimulated(c); err != nil {
 		return err
 	}
-	result, err := load.Simulate(ctx, r.loadPlan(base, workload), c.Sim, inst.Do,
-		h.Shard(), live)
+	plan := loadPlan(r.Scenario, r.plan, base, workload, r.inside())
+	result, err := load.Simulate(ctx, plan, c.Sim, inst.Do, h.Shard(), live)
 	t.fill(result)
 	t.Bottleneck = c.Sim.Bottleneck()
 	for _, w := range t.faults { // what outlasts the load is healed too

@@ -21,7 +21,8 @@ func partsOff(one, other time.Duration) Trial {
 func TestOneClock(t *testing.T) {
 	near := partsOff(time.Millisecond, clockErrorMost)
 	far := partsOff(0, clockErrorMost+1)
-	if v := oneClock(near); !v.OK || !strings.Contains(v.Detail, "2 generators are right to 5.000 ms") {
+	const says = "2 generators are right to 5.000 ms"
+	if v := oneClock(near); !v.OK || !strings.Contains(v.Detail, says) {
 		t.Errorf("%+v", v)
 	}
 	if v := oneClock(far); v.OK || !rundir.Exercise(v.Name) {

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"stampede/harness/events"
+	"stampede/harness/history"
+	"stampede/harness/run"
+	"stampede/harness/rundir"
+	"stampede/harness/scenario"
+)
+
+// offers is the command "offers RUN": the run offered every operation of its schedule, once, when
+// it was due, as the seed alone decides.
+func offers(ts *testscript.TestScript, _ bool, args []string) {
+	stored := storedRun(ts, args[0])
+	text, err := stored.Scenario()
+	ts.Check(err)
+	sc, res, err := scenario.Decode(text, args[0], scenario.Options{Systems: findSystem})
+	ts.Check(err)
+	plan, err := run.PlanOf(sc, stored.Manifest.Run.Seed)
+	ts.Check(err)
+	for _, slot := range stored.Manifest.Slots {
+		want := map[scheduled]int{}
+		system, _ := findSystem(sc.System)
+		workload, err := system.Workload(plan.WorkloadSeed, res.Params)
+		ts.Check(err)
+		arrivals := plan.Process.Start(plan.ArrivalSeed)
+		start, n := firstDue(ts, stored, slot), uint64(0)
+		for due, more := arrivals.Next(); more; due, more = arrivals.Next() {
+			want[scheduledOf(workload.Op(n), start+due)]++
+			n++
+		}
+		for _, rec := range records(ts, stored, slot) {
+			want[scheduledOf(rec.Op, rec.Intended)]--
+		}
+		for op, left := range want {
+			if left > 0 { // what is not of the schedule follows from replies
+				ts.Fatalf("%s of %s lacks %+v, of %d operations", slot.Variant, args[0], op, n)
+			}
+		}
+		ts.Logf("%s offered the %d operations of its schedule", slot.Variant, n)
+	}
+}
+
+// scheduled is an operation and when it was due.
+type scheduled struct {
+	id                uint64
+	kind, key, client string
+	arg               int64
+	due               time.Duration
+}
+
+func scheduledOf(op history.Op, due time.Duration) scheduled {
+	return scheduled{op.ID, op.Kind, op.Key, op.Client, op.Arg, due}
+}
+
+func records(ts *testscript.TestScript, stored *rundir.Run, slot rundir.Slot) (list []history.Record) {
+	path, err := stored.File(slot.History)
+	ts.Check(err)
+	h, err := history.Open(path)
+	ts.Check(err)
+	defer h.Close()
+	for rec, err := range h.All() {
+		ts.Check(err)
+		list = append(list, rec)
+	}
+	return list
+}
+
+// firstDue is when the first operation of a repeat was due.
+func firstDue(ts *testscript.TestScript, stored *rundir.Run, slot rundir.Slot) time.Duration {
+	first := history.Never
+	for _, rec := range records(ts, stored, slot) {
+		first = min(first, rec.Intended)
+	}
+	return first
+}
+
+// loses is the command "loses WHO SIGNAL CODE ARGS...": a run that exits with a code because, while
+// the load is under way, it or one of its generators gets a signal. No process of it stays.
+func loses(ts *testscript.TestScript, _ bool, args []string) {
+	signal := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM,
+		"INT": syscall.SIGINT}[args[1]]
+	before := runsOf(ts)
+	cmd, done := launch(ts, args[3:])
+	path, pid := generatorUnderLoad(ts, before)
+	if args[0] == "run" {
+		pid = cmd.Process.Pid
+	}
+	ts.Check(syscall.Kill(pid, signal))
+	code, err := exitStatus(await(ts, cmd, done))
+	ts.Check(err)
+	if strconv.Itoa(code) != args[2] {
+		ts.Fatalf("stampede exited with %d, want %s\n%s", code, args[2], ts.ReadFile("err"))
+	}
+	awaitNone(ts, func() []string { return processesOf(filepath.Base(path)) })
+}
+
+// generatorUnderLoad waits until a new run has sent some operations, and returns its path and the
+// process of its second generator.
+func generatorUnderLoad(
+	ts *testscript.TestScript, before map[string]bool,
+) (path string, pid int) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		for path := range runsOf(ts) {
+			if before[path] || !sending(ts, path) {
+				continue
+			}
+			if pid := processWith(path, "--index\x001"); pid > 0 {
+				return path, pid
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	ts.Fatalf("no generator was under load within %s\n%s", patience, ts.ReadFile("err"))
+	return "", 0
+}
+
+// sending says whether the events of a run tell of an answered operation.
+func sending(ts *testscript.TestScript, path string) bool {
+	text, err := os.ReadFile(filepath.Join(path, events.FileName))
+	if err != nil {
+		return false // it is not there yet
+	}
+	for line := range bytes.Lines(text) {
+		if e, err := events.Decode(line); err == nil && e.Load != nil && e.Load.OK > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// processWith finds a process with all of some words on its command line.
+func processWith(words ...string) int {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range lines {
+		text, err := os.ReadFile(file)
+		all := err == nil
+		for _, word := range words {
+			all = all && strings.Contains(string(text), word)
+		}
+		if all {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			return pid
+		}
+	}
+	return 0
+}

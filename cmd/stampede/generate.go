@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 
 	"stampede/harness/deploy"
 	"stampede/harness/env"
+	"stampede/harness/env/containers"
 	"stampede/harness/env/processes"
 	"stampede/harness/generators"
 	"stampede/harness/run"
@@ -102,7 +105,10 @@ type generatorFlags struct {
 }
 
 // engines are what places generators.
-func engines() []string { return []string{"local"} }
+func engines() []string { return []string{generators.Local{}.Name(), containers.Swarm{}.Name()} }
+
+// onSwarm says that they are placed on the nodes of a swarm.
+func (g *generatorFlags) onSwarm() bool { return g.used() && g.engine == containers.Swarm{}.Name() }
 
 func (g *generatorFlags) used() bool { return g.count > 0 }
 
@@ -122,6 +128,13 @@ func (f *runFlags) checkGenerators() error {
 	case !slices.Contains(engines(), g.engine):
 		return fmt.Errorf("--engine is %q; expected %s%s", g.engine, strings.Join(engines(), " or "),
 			didYouMean(g.engine, engines()))
+	case !f.onSwarm() && f.changed("generator-image"):
+		return errors.New("--generator-image is for --engine swarm")
+	case f.onSwarm() && f.advertise == "":
+		return errors.New("--engine swarm needs --advertise, an address of this machine that the " +
+			"nodes reach")
+	case f.advertise != "" && net.ParseIP(f.advertise) == nil:
+		return fmt.Errorf("--advertise is %q; expected an IP address of this machine", f.advertise)
 	case f.sideBySide:
 		return errors.New("--side-by-side: several generators offer the load of one design at a time")
 	}
@@ -168,6 +181,20 @@ func (f *runFlags) placer() (*run.Generators, error) {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
 	var engine env.Engine = generators.Local{Launcher: processes.Launcher{Command: []string{self}}}
+	if f.onSwarm() {
+		engine = containers.Swarm{Image: f.image}
+	}
 	return &run.Generators{Count: f.count, Engine: engine, Host: f.advertise,
 		TargetCA: string(f.given.authorityText)}, nil
+}
+
+// showGenerators shows what an engine would be given.
+func (f *runFlags) showGenerators(w io.Writer) error {
+	g, err := f.placer()
+	if err != nil || g == nil {
+		return err
+	}
+	shown, err := g.Engine.Show(env.Batch{RunID: "RUN", Name: "design.0", Count: g.Count})
+	fmt.Fprintf(w, "\nGenerators, for each repeat of a design\n%s", shown)
+	return err
 }

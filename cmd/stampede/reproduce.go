@@ -46,6 +46,9 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if f.used() {
 		line = append(line, "--generators", strconv.Itoa(f.count), "--engine", f.engine)
 		line.flag("--advertise", f.advertise)
+		if f.onSwarm() {
+			line.flag("--generator-image", f.image)
+		}
 	}
 	line.flag("--without", f.without...)
 	if f.changed != nil && f.changed("noise-floor") {

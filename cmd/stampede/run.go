@@ -96,7 +96,7 @@ func (a *app) runAll(names []string, f runFlags) error {
 				return err
 			}
 		}
-		return nil
+		return f.showGenerators(a.stdout)
 	}
 	return a.runPlans(names, plans, seed, f)
 }
@@ -223,8 +223,8 @@ func (a *app) perform(
 		opts.Kept = func(places []run.Place) { p.kept = places }
 	}
 	opts.Guard = func(runID string) (func(bool) error, error) {
-		return a.guard(opts.Provider.Name() == env.Containers ||
-			plan.Scenario.Deploy == deploy.Containers, runID)
+		inContainers := opts.Provider != nil && opts.Provider.Name() == env.Containers
+		return a.guard(inContainers || f.onSwarm() || plan.Scenario.Deploy == deploy.Containers, runID)
 	}
 	designs := len(plan.Scenario.Variants)
 	if f.target != "" {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -63,7 +65,9 @@ func scheduledOf(op history.Op, due time.Duration) scheduled {
 	return scheduled{op.ID, op.Kind, op.Key, op.Client, op.Arg, due}
 }
 
-func records(ts *testscript.TestScript, stored *rundir.Run, slot rundir.Slot) (list []history.Record) {
+func records(
+	ts *testscript.TestScript, stored *rundir.Run, slot rundir.Slot,
+) (list []history.Record) {
 	path, err := stored.File(slot.History)
 	ts.Check(err)
 	h, err := history.Open(path)
@@ -86,17 +90,28 @@ func firstDue(ts *testscript.TestScript, stored *rundir.Run, slot rundir.Slot) t
 }
 
 // loses is the command "loses WHO SIGNAL CODE ARGS...": a run that exits with a code because, while
-// the load is under way, it or one of its generators gets a signal. No process of it stays.
+// the load is under way, it (run), one of its generators (generator), a container of the swarm's
+// second node (container) or its third node (node) gets a signal. No process of the run stays.
 func loses(ts *testscript.TestScript, _ bool, args []string) {
-	signal := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM,
-		"INT": syscall.SIGINT}[args[1]]
 	before := runsOf(ts)
 	cmd, done := launch(ts, args[3:])
-	path, pid := generatorUnderLoad(ts, before)
-	if args[0] == "run" {
-		pid = cmd.Process.Pid
+	path := underLoad(ts, before, done)
+	signal := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM}[args[1]]
+	swarm := os.Getenv(swarmVariable)
+	pid := cmd.Process.Pid
+	switch args[0] {
+	case "generator":
+		pid = processWith(ts, path, "--index\x001")
+	case "node":
+		pid = processWith(ts, "unshare", filepath.Join(swarm, "node.sh"), filepath.Join(swarm, "3"))
+	case "container":
+		pid = 0
+		first := strings.Fields(docker(ts, 2, "ps", "-q"))[0]
+		docker(ts, 2, "kill", "-s", args[1], first)
 	}
-	ts.Check(syscall.Kill(pid, signal))
+	if pid > 0 {
+		ts.Check(syscall.Kill(pid, signal))
+	}
 	code, err := exitStatus(await(ts, cmd, done))
 	ts.Check(err)
 	if strconv.Itoa(code) != args[2] {
@@ -105,28 +120,62 @@ func loses(ts *testscript.TestScript, _ bool, args []string) {
 	awaitNone(ts, func() []string { return processesOf(filepath.Base(path)) })
 }
 
-// generatorUnderLoad waits until a new run has sent some operations, and returns its path and the
-// process of its second generator.
-func generatorUnderLoad(
-	ts *testscript.TestScript, before map[string]bool,
-) (path string, pid int) {
+// swarmVariable names the folder of a swarm that docker/swarm/up.sh has made.
+const swarmVariable = "STAMPEDE_TEST_SWARM"
+
+// docker asks the engine of one of the swarm's nodes.
+func docker(ts *testscript.TestScript, node int, args ...string) string {
+	socket := fmt.Sprintf("unix://%s/%d/docker.sock", os.Getenv(swarmVariable), node)
+	out, err := exec.Command("docker", append([]string{"-H", socket}, args...)...).CombinedOutput()
+	if err != nil {
+		ts.Fatalf("docker %q on node %d: %v\n%s", args, node, err, out)
+	}
+	return string(out)
+}
+
+// onNode is the command "onnode N ARGS...": docker at one of the swarm's nodes.
+func onNode(ts *testscript.TestScript, _ bool, args []string) {
+	node, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ts.Logf("%s", docker(ts, node, args[1:]...))
+}
+
+// emptySwarm is the command "emptyswarm N": of stampede nothing is in the swarm, nor on the first N
+// nodes.
+func emptySwarm(ts *testscript.TestScript, _ bool, args []string) {
+	nodes, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	awaitNone(ts, func() (left []string) {
+		const ours = "label=stampede.run"
+		left = strings.Fields(docker(ts, 1, "service", "ls", "-q", "--filter", ours) +
+			docker(ts, 1, "secret", "ls", "-q", "--filter", ours))
+		for node := range nodes {
+			left = append(left, strings.Fields(docker(ts, node+1, "ps", "-aq"))...)
+		}
+		return left
+	})
+}
+
+// underLoad waits until a new run has sent some operations, and returns its path.
+func underLoad(ts *testscript.TestScript, before map[string]bool, done chan error) string {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		for path := range runsOf(ts) {
-			if before[path] || !sending(ts, path) {
-				continue
-			}
-			if pid := processWith(path, "--index\x001"); pid > 0 {
-				return path, pid
+			if !before[path] && sending(path) {
+				return path
 			}
 		}
-		time.Sleep(20 * time.Millisecond)
+		select {
+		case err := <-done:
+			ts.Fatalf("the run ended before its load: %v\n%s", err, ts.ReadFile("err"))
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	ts.Fatalf("no generator was under load within %s\n%s", patience, ts.ReadFile("err"))
-	return "", 0
+	ts.Fatalf("no load was under way within %s\n%s", patience, ts.ReadFile("err"))
+	return ""
 }
 
 // sending says whether the events of a run tell of an answered operation.
-func sending(ts *testscript.TestScript, path string) bool {
+func sending(path string) bool {
 	text, err := os.ReadFile(filepath.Join(path, events.FileName))
 	if err != nil {
 		return false // it is not there yet
@@ -140,7 +189,7 @@ func sending(ts *testscript.TestScript, path string) bool {
 }
 
 // processWith finds a process with all of some words on its command line.
-func processWith(words ...string) int {
+func processWith(ts *testscript.TestScript, words ...string) int {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range lines {
 		text, err := os.ReadFile(file)
@@ -153,5 +202,6 @@ func processWith(words ...string) int {
 			return pid
 		}
 	}
+	ts.Fatalf("no process has %q on its command line", words)
 	return 0
 }

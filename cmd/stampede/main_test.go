@@ -63,7 +63,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "damage": damage, "interrupt": interrupt,
-			"offers": offers, "loses": loses, "onnode": onNode, "emptyswarm": emptySwarm,
+			"offers": offers, "loses": loses, "onnode": onNode, "atonce": atOnce, "emptyswarm": emptySwarm,
 			"busyport": busyPort, "serve": serve, "post": post,
 			"answer": answered, "shop": shop,
 			"smalldisk": smallDisk, "ends": ends, "whilerunning": whileRunning, "stopped": stopped,

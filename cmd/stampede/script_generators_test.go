@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -118,6 +119,20 @@ func loses(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("stampede exited with %d, want %s\n%s", code, args[2], ts.ReadFile("err"))
 	}
 	awaitNone(ts, func() []string { return processesOf(filepath.Base(path)) })
+}
+
+// atOnce is the command "atonce CODE[,CODE...] ARGS...": two runs at the same time, into the folders
+// one and other, exit with one of these codes.
+func atOnce(ts *testscript.TestScript, _ bool, args []string) {
+	_, one := launch(ts, append(args[1:], "--out", "one"))
+	cmd, other := launch(ts, append(args[1:], "--out", "other"))
+	for _, done := range []chan error{one, other} {
+		code, err := exitStatus(await(ts, cmd, done))
+		ts.Check(err)
+		if !slices.Contains(strings.Split(args[0], ","), strconv.Itoa(code)) {
+			ts.Fatalf("stampede exited with %d, want %s\n%s", code, args[0], ts.ReadFile("err"))
+		}
+	}
 }
 
 // swarmVariable names the folder of a swarm that docker/swarm/up.sh has made.

@@ -46,9 +46,8 @@ func Dial(p Plan, index int) (*Client, error) {
 		return nil, fmt.Errorf("the plan has %d generators, counted from 0, and no %d", p.Generators,
 			index)
 	}
-	// The answer to one that is ready takes beginWait.
-	return &Client{plan: p, index: index, epoch: time.Now(), http: &http.Client{
-		Timeout: 3 * beginWait, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}, nil
+	return &Client{plan: p, index: index, epoch: time.Now(),
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}, nil
 }
 
 // Close lets go of its connections.
@@ -81,6 +80,15 @@ func (c *Client) call(ctx context.Context, method, path string, message, into an
 
 // once sends a message once.
 func (c *Client) once(ctx context.Context, method, path string, body []byte, into any) error {
+	within := 3 * beginWait // the answer to one that is ready takes beginWait
+	switch {
+	case method == http.MethodPut:
+		within = time.Minute
+	case path == c.path(donePath): // the whole history is read once
+		within = 10 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.plan.Coordinator+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("asking the coordinator: %w", err)

@@ -68,6 +68,7 @@ type member struct {
 	ready    bool
 	status   Status
 	heard    time.Time
+	asking   int       // how many of its requests are being answered
 	recorded *Recorded // nil before it has delivered
 
 	upload sync.Mutex // guards its file
@@ -240,7 +241,7 @@ func (c *Coordinator) await(ctx context.Context, holds func() bool) error {
 // silentLocked finds a generator that has joined and says nothing any more.
 func (c *Coordinator) silentLocked(now time.Time) {
 	for _, m := range c.members {
-		if m.hello != nil && m.recorded == nil && now.Sub(m.heard) > silence {
+		if m.hello != nil && m.recorded == nil && m.asking == 0 && now.Sub(m.heard) > silence {
 			c.failLocked(&LostError{m.name(), fmt.Sprintf("it has said nothing for %s", silence)})
 		}
 	}

@@ -60,9 +60,8 @@ func (c *Coordinator) serve(w http.ResponseWriter, r *http.Request,
 		return
 	}
 	m := c.members[index]
-	c.mu.Lock()
-	m.heard = time.Now()
-	c.mu.Unlock()
+	c.hear(m, 1)
+	defer c.hear(m, -1)
 	r.Body = http.MaxBytesReader(w, r.Body, max(maxMessage, maxPiece))
 	reply, err := handle(m, r)
 	if err != nil {
@@ -70,6 +69,13 @@ func (c *Coordinator) serve(w http.ResponseWriter, r *http.Request,
 		return
 	}
 	answer(w, http.StatusOK, reply)
+}
+
+// hear notes that a generator begins to ask, or has been answered.
+func (c *Coordinator) hear(m *member, asking int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.heard, m.asking = time.Now(), m.asking+asking
 }
 
 // answer sends a message; whoever does not take it asks again.

@@ -121,8 +121,8 @@ func loses(ts *testscript.TestScript, _ bool, args []string) {
 	awaitNone(ts, func() []string { return processesOf(filepath.Base(path)) })
 }
 
-// atOnce is the command "atonce CODE[,CODE...] ARGS...": two runs at the same time, into the folders
-// one and other, exit with one of these codes.
+// atOnce is the command "atonce CODE[,CODE...] ARGS...": two runs at once, into folders one
+// and other, exit with one of these codes.
 func atOnce(ts *testscript.TestScript, _ bool, args []string) {
 	_, one := launch(ts, append(args[1:], "--out", "one"))
 	cmd, other := launch(ts, append(args[1:], "--out", "other"))

@@ -78,9 +78,9 @@ func writeRun(path string, hdr Header, records []Record) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.WaitForDisk()
 	shard := w.Shard()
 	for i := range records {
-		w.await(uint64(i))
 		shard.Append(&records[i])
 	}
 	if err := w.Close(); err != nil {
@@ -147,14 +147,15 @@ func merge(
 		}
 	}
 	heap.Init(queue)
+	w.WaitForDisk()
 	shard := w.Shard()
-	for written := uint64(0); len(queue.list) > 0; written++ {
+	for len(queue.list) > 0 {
 		first := queue.list[0]
 		rec := first.rec
 		if change != nil {
 			change(&rec)
 		}
-		if w.await(written); w.Err() != nil {
+		if w.Err() != nil {
 			return w.Err()
 		}
 		shard.Append(&rec)
@@ -168,14 +169,6 @@ func merge(
 		}
 	}
 	return nil
-}
-
-// await waits until the disk has caught up; it looks at every so many records.
-func (w *Writer) await(written uint64) {
-	const look = 1 << 8
-	for written%look == 0 && w.backlog.Load() > backlogLimit/2 && w.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // sources is a heap, the source with the least record first.

@@ -20,8 +20,6 @@ const (
 	// without time for it.
 	readyTrips = 100
 	loadTrips  = 5
-	// compareEvery is how often the clocks are compared during the load.
-	compareEvery = time.Second
 	// deliveries is how often a history is sent at most.
 	deliveries = 3
 )

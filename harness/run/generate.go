@@ -25,8 +25,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// beatEvery is how often a generator says how it stands.
-const beatEvery = 250 * time.Millisecond
+// beatEvery is how often a generator says how it stands, compareEvery how often it compares the
+// clocks during the load.
+const beatEvery, compareEvery = 250 * time.Millisecond, time.Second
 
 // Generation is the work of one generator of several.
 type Generation struct {
@@ -167,7 +168,7 @@ func (g *generation) offer(
 	live, beating := &load.Live{}, sync.WaitGroup{}
 	beating.Go(func() {
 		if err := g.beat(working, live, stop); err != nil {
-			lost(err)
+			lost(err) // unless it has ended already
 		}
 	})
 	defer func() {
@@ -210,15 +211,13 @@ func (g *generation) beat(ctx context.Context, live *load.Live, stop func()) err
 		if err == nil {
 			err = g.targets.turnTo(orders.Targets)
 		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if err != nil { // which means nothing once ctx has ended
 			return err
-		case orders.Stop:
+		}
+		if orders.Stop {
 			stop()
 		}
-		if time.Since(compared) > time.Second && live.Snapshot().Phase == load.Loading {
+		if time.Since(compared) > compareEvery && live.Snapshot().Phase == load.Loading {
 			compared = time.Now()
 			_ = g.client.Compare(ctx) // those of before and after the load must succeed
 		}

@@ -116,6 +116,8 @@ type Model[S any] struct {
 	Pending func() (left int64, what string)
 	// Audit is the final truth, a value of the type that the API has for it.
 	Audit func() any
+	// Gauge is State's, and takes time as an operation does. Nil: it has none.
+	Gauge func(*sim.Process) any
 }
 
 // Waiter has work in its own memory, and says how much and what that is.

@@ -58,7 +58,8 @@ func (r *runner) simulate(slot rundir.Slot, t *trial) (err error) {
 		return err
 	}
 	inst, err := v.Model(c, sut.Config{Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
-		Timeout: r.Scenario.Load.Timeout.D()})
+		Timeout: r.Scenario.Load.Timeout.D(), Kafka: r.Scenario.Stores.Kafka,
+		Replicas: r.Scenario.Replicas})
 	if err != nil {
 		return fmt.Errorf("making the model of %s: %w", v.Name, err)
 	}
@@ -98,6 +99,9 @@ func (r *runner) recordSimulated(
 	defer cancel()
 	if t.faults, err = r.breakSimulated(c); err != nil {
 		return err
+	}
+	if gauge, is := inst.(sut.Gauge); is {
+		defer sut.WatchSimulated(ctx, c.Sim, gauge, samplePeriod, h.Sample)()
 	}
 	plan := loadPlan(r.Scenario, r.plan, base, workload, r.inside())
 	result, err := load.Simulate(ctx, plan, c.Sim, inst.Do, h.Shard(), live)

@@ -16,7 +16,12 @@ func newApp(s *Sim, threads int, cpu *CPU, costs map[string]Cost) *App {
 }
 
 // Burn is a step that needs CPU of the application, by the name of its cost.
-func (a *App) Burn(name string) Step { return a.threads.Burn(a.demands.draw(name, 1)) }
+func (a *App) Burn(name string) Step { return a.BurnTimes(name, 1) }
+
+// BurnTimes is Burn with a multiple of the mean, such as the number of events.
+func (a *App) BurnTimes(name string, n float64) Step {
+	return a.threads.Burn(a.demands.draw(name, n))
+}
 
 // Client is the application's side of a store: its own CPU before and after each round trip,
 // and the link between them.

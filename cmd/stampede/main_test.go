@@ -63,6 +63,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "damage": damage, "interrupt": interrupt,
+			"offers": offers, "loses": loses, "onnode": onNode, "atonce": atOnce, "emptyswarm": emptySwarm,
 			"busyport": busyPort, "serve": serve, "post": post,
 			"answer": answered, "shop": shop,
 			"smalldisk": smallDisk, "ends": ends, "whilerunning": whileRunning, "stopped": stopped,
@@ -85,6 +86,10 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("PATH", e.Getenv("PATH")+":"+os.Getenv("PATH"))
+			if swarm := os.Getenv(swarmVariable); swarm != "" {
+				e.Setenv("DOCKER_HOST", "unix://"+swarm+"/1/docker.sock")
+				e.Setenv("ADDRESS", os.Getenv("STAMPEDE_TEST_ADDRESS"))
+			}
 			return nil
 		},
 	})

@@ -53,6 +53,13 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 		line.flag("--repeats", strconv.Itoa(f.repeat))
 	}
 	line.flag("--fault", f.fault)
+	if f.used() {
+		line = append(line, "--generators", strconv.Itoa(f.count), "--engine", f.engine)
+		line.flag("--advertise", f.advertise)
+		if f.onSwarm() {
+			line.flag("--generator-image", f.image)
+		}
+	}
 	line.flag("--without", f.without...)
 	if f.changed != nil && f.changed("noise-floor") {
 		line = append(line, "--noise-floor="+strconv.FormatBool(f.noiseFloor))

@@ -49,7 +49,7 @@ writes one offline HTML page.`,
 		return usage(flagMistake(cmd, err))
 	})
 	addGrouped(root, runGroup, "Run", newRun(a), newSimulate(a), newCalibrate(a), newKnee(a),
-		newReplay(a), newServe(a), newLab(a))
+		newReplay(a), newServe(a), newLab(a), newGenerate(a))
 	addGrouped(root, lookGroup, "Look", newList(a), newDescribe(a), newOpen(a), newUI(a),
 		newReport(a), newExport(a))
 	addGrouped(root, judgeGroup, "Judge", newCheck(a), newCompare(a))

@@ -24,6 +24,7 @@ import (
 	"stampede/harness/fit"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 	"stampede/reports/answer"
@@ -79,7 +80,8 @@ func (a *app) runAll(names []string, f runFlags) error {
 	plans := make([]resolved, len(names))
 	for i, name := range names {
 		if plans[i], err = f.plan(name); err == nil {
-			err = errors.Join(f.checkTarget(plans[i]), f.checkModels(plans[i]))
+			err = errors.Join(f.checkTarget(plans[i]), f.checkModels(plans[i]),
+				f.checkSplit(plans[i]))
 		}
 		if err != nil {
 			return err
@@ -94,7 +96,7 @@ func (a *app) runAll(names []string, f runFlags) error {
 				return err
 			}
 		}
-		return nil
+		return f.showGenerators(a.stdout)
 	}
 	return a.runPlans(names, plans, seed, f)
 }
@@ -204,6 +206,8 @@ func (a *app) perform(
 		plan.Scenario.Question)
 	if f.simulated != nil {
 		plan = plan.shortest()
+	} else if f.used() && plan.Scenario.Load.Arrival.Over != scenario.Fit {
+		// Whether their machines carry it, each generator's times will show.
 	} else if plan, err = fitLoad(soft, plan, fit.Send, p.Logf); err != nil {
 		return "", rundir.Summary{}, a.failed(exitInternal, err)
 	}
@@ -219,8 +223,8 @@ func (a *app) perform(
 		opts.Kept = func(places []run.Place) { p.kept = places }
 	}
 	opts.Guard = func(runID string) (func(bool) error, error) {
-		return a.guard(opts.Provider.Name() == env.Containers ||
-			plan.Scenario.Deploy == deploy.Containers, runID)
+		inContainers := opts.Provider != nil && opts.Provider.Name() == env.Containers
+		return a.guard(inContainers || f.onSwarm() || plan.Scenario.Deploy == deploy.Containers, runID)
 	}
 	designs := len(plan.Scenario.Variants)
 	if f.target != "" {
@@ -237,6 +241,13 @@ func (a *app) perform(
 			return "", rundir.Summary{}, a.failed(exitEnvironment, env.Stopped(soft, err))
 		}
 		p.detailf("backend: %s", opts.BackendReason)
+	}
+	if opts.Generators, err = f.placer(); err == nil && opts.Generators != nil {
+		err = opts.Generators.Engine.Available(soft)
+	}
+	if err != nil {
+		return "", rundir.Summary{}, a.failed(exitEnvironment, fmt.Errorf("--engine %s: %w", f.engine,
+			err))
 	}
 	if f.simulated == nil {
 		if opts.Launcher, err = launcher(plan.Scenario.Deploy); err != nil {

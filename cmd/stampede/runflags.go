@@ -17,6 +17,7 @@ import (
 	"stampede/harness/calibrate"
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
+	"stampede/harness/env/containers"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -28,6 +29,7 @@ import (
 // STAMPEDE_<NAME> as its default.
 type runFlags struct {
 	servers
+	generatorFlags
 	profile, format, colour, out               string
 	fault, baseline, seed                      string
 	target, targetCA                           string
@@ -92,6 +94,8 @@ func (s *servers) spec(services []sut.Service, logf func(string, ...any)) env.Sp
 type givenFiles struct {
 	faults      []byte
 	authorities *x509.CertPool // that may sign a target's certificate
+	// authorityText is what they are read from.
+	authorityText []byte
 }
 
 func (f *runFlags) define(cmd *cobra.Command) {
@@ -123,12 +127,21 @@ func (f *runFlags) define(cmd *cobra.Command) {
 		"stampede clean removes them")
 	fl.StringVar(&f.target, "target", "", "judge the server at this `URL` instead of the designs")
 	fl.StringSliceVar(&f.without, "without", nil, "invariants that the target is not held to")
+	fl.IntVar(&f.count, "generators", 0, "let so many processes offer the load, each its part of "+
+		"it, in place of this one; the API is then served to them")
+	fl.StringVar(&f.engine, "engine", "local", "who places the generators: local, as processes of "+
+		"this machine, or swarm, on the nodes of a Docker Swarm")
+	fl.StringVar(&f.image, "generator-image", containers.StampedeImage, "stampede's `image` on the "+
+		"nodes: one that each has, or NAME@sha256:… of a registry")
+	fl.StringVar(&f.advertise, "advertise", "", "the `address` of this machine at which generators "+
+		"on others reach it; loopback by default")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show the resolved plan and run nothing")
 	f.defineRunning(cmd)
 	f.defineOutput(cmd)
 	flagGroups(cmd,
 		[]string{"Load", "profile", "duration", "rate", "repeats", "seed", "fault", "set",
 			"interleave", "side-by-side", "again", "noise-floor", "timeout"},
+		[]string{"Generators", "generators", "engine", "generator-image", "advertise"},
 		[]string{"Designs", "design", "baseline", "target", "target-ca", "without"},
 		[]string{"Verdict", "fail-on", "against", "across-machines"},
 		[]string{"Output", "dry-run", "open", "out", "format", "color", "verbose", "html", "md", "junit",
@@ -171,8 +184,9 @@ func (f *runFlags) check() error {
 			"one after the other")
 	}
 	return errors.Join(f.checkOutput(), checkBackend(f.backend), f.checkTargetFlags(),
-		f.checkExternal(), f.checkKeep(), f.checkPositive(map[string]bool{"rate": f.rate > 0,
-			"repeats": f.repeat > 0, "duration": f.duration > 0, "timeout": f.timeout > 0}))
+		f.checkExternal(), f.checkKeep(), f.checkGenerators(),
+		f.checkPositive(map[string]bool{"rate": f.rate > 0, "repeats": f.repeat > 0,
+			"duration": f.duration > 0, "timeout": f.timeout > 0}))
 }
 
 // checkPositive refuses flags that were given and are not more than zero; NaN is not.
@@ -256,7 +270,7 @@ func (f *runFlags) read() (err error) {
 	if err != nil {
 		return fmt.Errorf("--target-ca: %w", err)
 	}
-	f.given.authorities = x509.NewCertPool()
+	f.given.authorityText, f.given.authorities = text, x509.NewCertPool()
 	if !f.given.authorities.AppendCertsFromPEM(text) {
 		return fmt.Errorf("--target-ca: %s has no certificate in PEM form", f.targetCA)
 	}
@@ -338,6 +352,10 @@ func (f *runFlags) plan(name string) (resolved, error) {
 	}
 	opts.Set = set
 	plan, err := resolve(name, opts)
+	if served, other := f.served(set, plan.Scenario); other && err == nil {
+		opts.Set = served
+		plan, err = resolve(name, opts)
+	}
 	if f.simulated != nil {
 		plan.Scenario = scaled(plan.Scenario, f.scale)
 	}

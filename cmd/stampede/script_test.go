@@ -31,6 +31,8 @@ func condition(name string) (bool, error) {
 	switch name {
 	case "ci":
 		return ci, nil
+	case "swarm":
+		return os.Getenv(swarmVariable) != "", nil
 	case "mount":
 		return canMount(), nil
 	case "image":

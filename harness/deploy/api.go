@@ -42,6 +42,7 @@ func (c *Crew) startAPI(ctx context.Context, inst sut.Instance) error {
 		w.serving, s.quiesced = s.moved, w.Quiesced
 		return w
 	})
+	c.servers = servers
 	for _, s := range servers {
 		c.api = append(c.api, doer{do: s.do, close: s.close, quiesced: s.quiesced})
 	}
@@ -99,21 +100,34 @@ type server struct {
 	client atomic.Pointer[sut.Instance]
 	mu     sync.Mutex
 	all    []sut.Instance
+	url    string // where it was at last
 }
 
 // moved turns to another address.
 func (s *server) moved(address string) error {
 	cfg := s.plan.Config
 	cfg.MaxConns = s.plan.Clients
-	client, err := s.plan.System.Target("http://"+address, cfg)
+	url := "http://" + address
+	client, err := s.plan.System.Target(url, cfg)
 	if err != nil {
 		return fmt.Errorf("making a client of %s: %w", address, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = append(s.all, client)
+	s.all, s.url = append(s.all, client), url
 	s.client.Store(&client)
 	return nil
+}
+
+// URLs are where the servers of the API are, or were before they went down; none if it is in this
+// process.
+func (c *Crew) URLs() (urls []string) {
+	for _, s := range c.servers {
+		s.mu.Lock()
+		urls = append(urls, s.url)
+		s.mu.Unlock()
+	}
+	return urls
 }
 
 // do performs an operation where the server was at last: nobody listens there

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (c Child) Run(ctx context.Context) error {
 		})
 		cancel()
 	}()
-	if err = c.work(ctx, cfg, served, out); err != nil {
+	if err = c.work(ctx, cfg, setup.Host, served, out); err != nil {
 		return errors.Join(err, out.write(line{Word: failed, Error: err.Error()}))
 	}
 	return nil
@@ -119,9 +120,11 @@ func obey(
 }
 
 // work runs the role, or serves the API.
-func (c Child) work(ctx context.Context, cfg sut.Config, s *served, out *writer) error {
+func (c Child) work(
+	ctx context.Context, cfg sut.Config, host string, s *served, out *writer,
+) error {
 	if c.Role == API {
-		return c.serve(ctx, cfg, s, out)
+		return c.serve(ctx, cfg, host, s, out)
 	}
 	i := slices.IndexFunc(c.Variant.Roles, func(r sut.Role) bool { return r.Name == c.Role })
 	if i < 0 {
@@ -147,7 +150,9 @@ func NoRole(v sut.Variant, name string) error {
 }
 
 // serve serves the API on a port that the kernel chooses.
-func (c Child) serve(ctx context.Context, cfg sut.Config, s *served, out *writer) (err error) {
+func (c Child) serve(
+	ctx context.Context, cfg sut.Config, host string, s *served, out *writer,
+) (err error) {
 	inst, err := c.Variant.Open(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", c.Variant.Name, err)
@@ -158,7 +163,7 @@ func (c Child) serve(ctx context.Context, cfg sut.Config, s *served, out *writer
 	if err != nil {
 		return fmt.Errorf("making the handler: %w", err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort(cmp.Or(host, "127.0.0.1"), "0"))
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}

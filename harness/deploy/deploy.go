@@ -62,8 +62,10 @@ type Plan struct {
 	// role gets to the stores where it has a way of its own.
 	Config sut.Config
 	Reach  func(role string, replica int) (Reach, bool)
-	// Clients bounds the connections to each server of the API.
+	// Clients bounds the connections to each server of the API, and Host is the address of this
+	// machine at which those that are processes listen; "" is loopback.
 	Clients int
+	Host    string
 	// Launcher starts processes; Log names the file that one of them logs to.
 	// Both are unused in process.
 	Launcher env.Launcher
@@ -131,6 +133,8 @@ type Crew struct {
 	roles map[string][]unit
 	api   []doer
 	turn  atomic.Uint64
+	// servers are those of the API that are processes.
+	servers []*server
 	// stop makes Stop idempotent.
 	stop sync.Once
 }

@@ -18,6 +18,8 @@ type Setup struct {
 	Params json.RawMessage
 	// Via maps addresses to those that are dialled in their place.
 	Via map[string]string
+	// Host is where a server of the API listens; "" is loopback.
+	Host string
 }
 
 // setupOf writes a configuration down for a child.

@@ -100,7 +100,7 @@ func (w *worker) start(ctx context.Context) error {
 		return fmt.Errorf("start %s: %w", w.name, err)
 	}
 	w.life = l
-	if err := l.begin(ctx, w.cfg, w.via); err != nil {
+	if err := l.begin(ctx, w.cfg, w.via, w.plan.Host); err != nil {
 		l.expect()
 		err = errors.Join(err, l.Kill(context.WithoutCancel(ctx)))
 		err = fmt.Errorf("%s did not become ready: %w%s", w.name, err,
@@ -130,11 +130,14 @@ func (w *worker) bear(ctx context.Context) (*life, error) {
 }
 
 // begin tells the process what to do and waits until it does.
-func (l *life) begin(ctx context.Context, cfg sut.Config, via map[string]string) error {
+func (l *life) begin(
+	ctx context.Context, cfg sut.Config, via map[string]string, host string,
+) error {
 	setup, err := setupOf(cfg, via)
 	if err != nil {
 		return err
 	}
+	setup.Host = host
 	if err := l.orders.write(setup); err != nil {
 		return fmt.Errorf("sending its configuration: %w", err)
 	}

@@ -55,3 +55,6 @@ func WithChunk(payload []byte) []byte {
 	}
 	return out.Bytes()[:size]
 }
+
+// SortIn is Sort with so many records in memory.
+func SortIn(src *File, path string, most int) error { return sortIn(src, path, most) }

@@ -69,6 +69,9 @@ func (j *Judge) assumptions(h *history.File, t Trial, res *measure.Result) []run
 	if t.StoresAsked {
 		out = append(out, steadyStores(t))
 	}
+	if len(t.Generators) > 0 {
+		out = append(out, oneClock(t))
+	}
 	for _, f := range j.scenario.Faults {
 		out = append(out, fired(f, Feels(j.variant(t.Variant), f), h.Faults()))
 	}

@@ -51,7 +51,7 @@ func (j *Judge) Repeat(
 		if err != nil {
 			return out, err
 		}
-		if err := j.race(h, &out); err != nil {
+		if err := j.race(h, trial, &out); err != nil {
 			return out, err
 		}
 		if err := j.writeLogs(dir, slot, res); err != nil {
@@ -128,8 +128,9 @@ func (j *Judge) measure(
 		Cores: trial.Cores, Inside: trial.Inside, Machine: trial.machine(),
 		SideBySide: j.scenario.SideBySide, Simulated: trial.Simulated,
 		Sampled: sampled, Quiet: res.Quiet}
-	out.Validity = append(j.assumptions(h, trial, res), measure.Gate(facts)...)
-	out.Timing, out.Quiet = facts.Timing(), res.Quiet
+	gates, timing := gate(facts, trial.Generators)
+	out.Validity = append(j.assumptions(h, trial, res), gates...)
+	out.Timing, out.Quiet = timing, res.Quiet
 	for i, slo := range j.scenario.SLOs {
 		out.SLOs = append(out.SLOs, oneSided(objectives[i].JudgeRun(slo.Name, res, windows), out.Timing,
 			j.scenario.SideBySide))
@@ -156,12 +157,12 @@ func oneSided(v check.SLOVerdict, timing string, sideBySide bool) check.SLOVerdi
 }
 
 // race counts the operations that raced, where the system names them.
-func (j *Judge) race(h *history.File, out *rundir.Repeat) error {
+func (j *Judge) race(h *history.File, trial Trial, out *rundir.Repeat) error {
 	races := j.system.Races
 	if races == nil {
 		return nil
 	}
-	o, err := check.Overlap(h, races.Kinds, races.Idle)
+	o, err := check.Overlap(history.Widen(h, -trial.clockError()), races.Kinds, races.Idle)
 	if err != nil {
 		return err
 	}
@@ -253,14 +254,15 @@ func (j *Judge) check(
 			invariants = append(invariants, inv)
 		}
 	}
-	verdicts := unproven(check.All(ctx, invariants, h, audit), trial.doubt())
+	seen := history.Widen(h, trial.clockError())
+	verdicts := unproven(check.All(ctx, invariants, seen, audit), trial.doubt())
 	expected, noise := j.scenario.MustCatch(v), j.noise(trial, out)
 	for i, v := range verdicts {
 		if slices.Contains(expected, v.Invariant) {
 			verdicts[i] = trial.inTime(v, "") // that a control is late is what was expected of it
 			continue
 		}
-		verdicts[i] = j.exercisedBy(trial.inTime(v, noise), out.Races)
+		verdicts[i] = trial.orderedBy(j.exercisedBy(trial.inTime(v, noise), out.Races))
 	}
 	return verdicts, nil
 }

@@ -15,6 +15,8 @@ type Trial struct {
 	// Load is what the generator counted itself; the history must agree.
 	Load      rundir.Load      `json:"load"`
 	Generator rundir.Generator `json:"generator"`
+	// Generators are the processes of their own that offered the load; none if this one did.
+	Generators []Part `json:"generators,omitempty"`
 	// Cut operations were never offered because the load was stopped,
 	// Abandoned ones did not return even when cancelled.
 	Cut       int64 `json:"cut"`
@@ -61,6 +63,16 @@ type Trial struct {
 	Processor *rundir.Processor `json:"processor,omitempty"`
 	// Error is why the repeat could not be finished.
 	Error string `json:"error,omitempty"`
+}
+
+// Part is one of several generators.
+type Part struct {
+	// Host is its machine, of which it could use so many Cores.
+	Host  string `json:"host"`
+	Cores int    `json:"cores"`
+	// ClockErrorNS is how far its times may be from the clock of the run.
+	ClockErrorNS int64            `json:"clock_error_ns"`
+	Generator    rundir.Generator `json:"generator"`
 }
 
 // Emptiness says what an instance answered when it was asked, after Prepare,

@@ -104,7 +104,7 @@ type Result struct {
 	Abandoned int64
 	// PacerLag is how long after its due time each operation was dispatched
 	// or dropped, in nanoseconds: the generator's own lateness.
-	PacerLag *hdrhistogram.Histogram
+	PacerLag *hdrhistogram.Histogram `json:"-"`
 	// MaxPacerLag is the exact largest of them.
 	MaxPacerLag time.Duration
 	// MaxBurst is the largest number of operations that were dispatched at

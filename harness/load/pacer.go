@@ -225,7 +225,9 @@ func (p *pacer) advance() {
 		p.scheduled.Store(int64(p.r.start + due))
 		p.next = job{due: p.r.start + due, op: p.r.plan.Workload.Op(p.index)}
 		p.index++
+		return
 	}
+	p.lastDue = lastDue(p.r.plan.Arrivals, p.r.start, p.lastDue)
 }
 
 func (p *pacer) noteLag(lag time.Duration) {

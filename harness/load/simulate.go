@@ -107,6 +107,7 @@ func (v *simulation) finished() bool {
 func (v *simulation) arrive(i uint64) {
 	due, more := v.plan.Arrivals.Next()
 	if !more {
+		v.lastDue = lastDue(v.plan.Arrivals, v.plan.Start, v.lastDue)
 		v.offered()
 		return
 	}

@@ -408,13 +408,7 @@ func count(n *rundir.Load, outcome history.Outcome) {
 }
 
 func (t *tally) merge(from *tally) {
-	a, b := &t.load, from.load
-	a.Scheduled += b.Scheduled
-	a.Started += b.Started
-	a.Dropped += b.Dropped
-	a.OK += b.OK
-	a.Refused += b.Refused
-	a.Unknown += b.Unknown
+	t.load.Add(from.load)
 	t.times.merge(&from.times)
 	t.successful.Merge(from.successful)
 	t.first, t.lastOK = min(t.first, from.first), max(t.lastOK, from.lastOK)

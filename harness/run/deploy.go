@@ -23,6 +23,7 @@ func (r *runner) deploy(v sut.Variant, inst sut.Instance, p *place) (*deploy.Cre
 	plan := deploy.Plan{System: r.System, Variant: v, Way: r.Scenario.Deploy,
 		Replicas: r.Scenario.Replicas, Config: p.config, Launcher: r.Launcher, RunID: r.dir.ID(),
 		Clients: max(r.Scenario.Load.MaxInFlight, r.Scenario.Load.Users),
+		Host:    r.host(),
 		Log: func(name string) string {
 			return r.dir.File(rundir.LogName(p.name + "_" + name))
 		}}
@@ -44,6 +45,22 @@ func (r *runner) deploy(v sut.Variant, inst sut.Instance, p *place) (*deploy.Cre
 	}
 	p.absent = absent(r.Scenario.Faults, v)
 	return crew, nil
+}
+
+// host is where the servers of the API listen, "" for loopback.
+func (r *runner) host() string {
+	if r.Generators == nil {
+		return ""
+	}
+	return r.Generators.Host
+}
+
+// urls are where the API's servers are.
+func (r *runner) urls(crew *deploy.Crew) []string {
+	if r.Target != "" {
+		return []string{r.Target}
+	}
+	return crew.URLs()
 }
 
 // absent names the faults that aim at what the variant does not have.

@@ -132,8 +132,8 @@ func (t *teller) enter(name events.PhaseName) {
 
 // follow tells of the load ten times a second until the returned function is
 // called.
-func (t *teller) follow(live *load.Live) (stop func()) {
-	t.snapshot(live.Snapshot())
+func (t *teller) follow(now func() load.Snapshot) (stop func()) {
+	t.snapshot(now())
 	done := make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
@@ -144,14 +144,14 @@ func (t *teller) follow(live *load.Live) (stop func()) {
 			case <-done:
 				return
 			case <-tick.C:
-				t.snapshot(live.Snapshot())
+				t.snapshot(now())
 			}
 		}
 	})
 	return sync.OnceFunc(func() {
 		close(done)
 		ended.Wait()
-		t.snapshot(live.Snapshot())
+		t.snapshot(now())
 	})
 }
 

@@ -46,6 +46,9 @@ type Options struct {
 	// Kept, if set, is called at the end of a run that was not interrupted,
 	// whose stores then stay as they are, with the data of every repeat.
 	Kept func([]Place)
+	// Generators, if set, offer the load. The API is then a server of its own: the scenario
+	// deploys it, or Target is set.
+	Generators *Generators
 	// Simulate, if set, runs the variants' models on this machine, in virtual time, in place of
 	// the variants on stores. Provider, Spec, Launcher and Guard are unused then.
 	Simulate *Simulation

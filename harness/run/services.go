@@ -69,6 +69,13 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 		s.environment, err = r.Simulate.environment(r.BackendReason)
 		return s, err
 	}
+	if r.Guard != nil {
+		stop, err := r.Guard(r.dir.ID())
+		if err != nil {
+			return nil, fmt.Errorf("starting the guard: %w", err)
+		}
+		s.stopGuard = stop
+	}
 	if r.Target != "" {
 		s.environment.Backend = judge.TargetName
 		s.environment.BackendReason = "the user's server at " + admin.Redact(r.Target)
@@ -91,13 +98,6 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 		if err := r.Launcher.Available(ctx); err != nil {
 			return nil, err
 		}
-	}
-	if r.Guard != nil {
-		stop, err := r.Guard(spec.RunID)
-		if err != nil {
-			return nil, fmt.Errorf("starting the guard: %w", err)
-		}
-		s.stopGuard = stop
 	}
 	s.environment.Deploy = r.Scenario.Deploy
 	s.environment.Proxied = slices.ContainsFunc(r.Scenario.Faults, func(f scenario.Fault) bool {

@@ -120,7 +120,7 @@ func (r *runner) recordSimulated(
 		t.Lost = h.Lost()
 	}()
 	live := &load.Live{}
-	stop := t.teller.follow(live)
+	stop := t.teller.follow(live.Snapshot)
 	defer stop()
 	ctx, cancel := untilFailed(r.soft, h)
 	defer cancel()
@@ -130,8 +130,8 @@ func (r *runner) recordSimulated(
 	if gauge, is := inst.(sut.Gauge); is {
 		defer sut.WatchSimulated(ctx, c.Sim, gauge, samplePeriod, h.Sample)()
 	}
-	result, err := load.Simulate(ctx, r.loadPlan(base, workload), c.Sim, inst.Do,
-		h.Shard(), live)
+	plan := loadPlan(r.Scenario, r.plan, base, workload, r.inside())
+	result, err := load.Simulate(ctx, plan, c.Sim, inst.Do, h.Shard(), live)
 	t.fill(result)
 	t.Bottleneck, t.Processor = c.Sim.Bottleneck(), r.Simulate.processor(c, slot.Variant, result)
 	for _, w := range t.faults { // what outlasts the load is healed too

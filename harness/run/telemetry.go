@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"stampede/harness/deploy"
 	"stampede/harness/env"
 	"stampede/harness/rundir"
 	"stampede/harness/sut"
@@ -15,9 +14,8 @@ import (
 
 // openTelemetry readies what is to be asked while the variant is under load: the
 // stores that it needs, at their own addresses, and the processor time of them and
-// of its roles. Of a foreign server nothing can be asked.
-func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) error {
-	metered := crew.Metered()
+// of its roles and generators. Of a foreign server nothing can be asked.
+func (p *place) openTelemetry(s *services, v sut.Variant, metered []env.Metered) error {
 	var problems []error
 	add := func(source telemetry.Source, err error) {
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"stampede/harness/judge"
 	"stampede/harness/load"
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
 	"stampede/harness/sut"
 	"stampede/harness/telemetry"
 )
@@ -130,12 +132,25 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *trial, inst sut.In
 		return err
 	}
 	defer func() { err = errors.Join(err, roles.Stop()) }()
+	workload, err := r.System.Workload(r.plan.WorkloadSeed, r.Params)
+	if err != nil {
+		return fmt.Errorf("making the workload: %w", err)
+	}
+	var others *fleet
+	if r.Generators != nil {
+		others, err = r.assemble(slot, workload, func() []string { return r.urls(roles) })
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, others.close(r.hard)) }()
+	}
 	if !r.Scenario.SideBySide { // where nobody can tell whose doing it is
-		if err := place.openTelemetry(r.services, v, roles); err != nil {
+		metered := slices.Concat(roles.Metered(), others.metered())
+		if err := place.openTelemetry(r.services, v, metered); err != nil {
 			return err
 		}
 	}
-	if err := r.record(slot, t, roles.Do, place); err != nil {
+	if err := r.record(slot, t, sender{workload, roles.Do, others}, place); err != nil {
 		return err
 	}
 	if err := r.drain(v, t, inst, roles); err != nil {
@@ -245,37 +260,52 @@ func closing(what string, end func() error) error {
 	return nil
 }
 
+// sender is who offers a load: this process, with do, or others.
+type sender struct {
+	workload sut.Workload
+	do       load.Do
+	others   *fleet
+}
+
 // record sends the load, breaks what the scenario says, watches, and keeps
 // the history.
 func (r *runner) record(
-	slot rundir.Slot, t *trial, do load.Do, place *place,
+	slot rundir.Slot, t *trial, from sender, place *place,
 ) (err error) {
-	workload, err := r.System.Workload(r.plan.WorkloadSeed, r.Params)
-	if err != nil {
-		return fmt.Errorf("making the workload: %w", err)
+	live := &load.Live{}
+	base, snapshot := t.together.base, live.Snapshot
+	if from.others != nil {
+		base, snapshot = from.others.Begin, from.others.Snapshot
 	}
-	base := t.together.base()
-	w, err := r.createHistory(slot, base)
+	zero := base()
+	w, err := r.createHistory(slot, zero)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		err = errors.Join(err, w.Close())
-		t.Lost = w.Lost()
+		t.Lost += w.Lost()
+		if err != nil && from.others != nil { // it does not tell of all
+			err = errors.Join(err, os.Remove(r.dir.File(slot.History)))
+		}
 	}()
-	live := &load.Live{}
-	stop := t.teller.follow(live)
+	stop := t.teller.follow(snapshot)
 	defer stop()
 	ctx, cancel := untilFailed(r.soft, w)
 	defer cancel()
-	faults := r.startFaults(ctx, base, place, t)
+	faults := r.startFaults(ctx, zero, place, t)
 	if place.meter != nil {
-		place.hush = telemetry.Watch(r.hard, base, place.sources...)
+		place.hush = telemetry.Watch(r.hard, zero, place.sources...)
 	}
-	unwatch := sut.Watch(ctx, place.gauge, base, samplePeriod, w.Sample)
+	unwatch := sut.Watch(ctx, place.gauge, zero, samplePeriod, w.Sample)
 	defer unwatch()
-	result, err := load.Run(ctx, r.loadPlan(base, workload), do,
-		func() load.Recorder { return w.Shard() }, live)
+	var result load.Result
+	if from.others != nil {
+		result, err = from.others.collect(ctx, r.hard, t)
+	} else {
+		result, err = load.Run(ctx, loadPlan(r.Scenario, r.plan, zero, from.workload, r.inside()),
+			from.do, func() load.Recorder { return w.Shard() }, live)
+	}
 	if err != nil {
 		cancel() // there is nothing left to break
 	}
@@ -283,6 +313,9 @@ func (r *runner) record(
 	var faultErr error
 	t.faults, faultErr = faults.wait()
 	unwatch()
+	if from.others != nil && err == nil {
+		err = from.others.merge(w)
+	}
 	return errors.Join(err, faultErr, keepWindows(w, slices.Concat(t.faults, r.phases(result))))
 }
 
@@ -318,18 +351,22 @@ func keepWindows(w *history.Writer, windows []history.Window) error {
 	return nil
 }
 
-func (r *runner) loadPlan(base time.Time, workload sut.Workload) load.Plan {
-	l := r.Scenario.Load
+// loadPlan is the load of a scenario on a clock; inside says that the system under test is in the
+// generator's process.
+func loadPlan(
+	sc scenario.Scenario, plan Plan, base time.Time, workload sut.Workload, inside bool,
+) load.Plan {
+	l := sc.Load
 	p := load.Plan{Base: base, Start: start, Workload: workload, Users: l.Users,
 		Think: l.Think.D(), Duration: l.Duration.D(), MaxInFlight: l.MaxInFlight,
 		Queue: l.Queue, Timeout: l.Timeout.D(), Drain: l.Drain.D(), StopDrain: interruptedDrain}
-	if !r.inside() {
+	if !inside {
 		// A request to a server of its own cannot be called back: it ends with
 		// its answer or its own time limit, however soon it is cancelled.
 		p.Grace = p.Timeout + targetGrace
 	}
 	if l.Users == 0 {
-		p.Arrivals = r.plan.Process.Start(r.plan.ArrivalSeed)
+		p.Arrivals = plan.Process.Start(plan.ArrivalSeed)
 	}
 	return p
 }

@@ -369,6 +369,8 @@ const (
 	Exercised  = "exercised"
 	Operations = "operations"
 	Raced      = "races"
+	// Clocks: the clocks of several generators were close enough to each other.
+	Clocks = "clocks"
 )
 
 // FaultAssumption begins the name of the assumption that a fault happened, which its name
@@ -376,7 +378,9 @@ const (
 const FaultAssumption = "fault "
 
 // Exercise says that an assumption is one of those.
-func Exercise(name string) bool { return name == Exercised || name == Operations || name == Raced }
+func Exercise(name string) bool {
+	return name == Exercised || name == Operations || name == Raced || name == Clocks
+}
 
 // Validity is one assumption about the measurement.
 type Validity struct {
@@ -455,6 +459,13 @@ type Load struct {
 	OK        int64 `json:"ok"`
 	Refused   int64 `json:"refused"`
 	Unknown   int64 `json:"unknown"`
+}
+
+// Add adds other operations.
+func (l *Load) Add(o Load) {
+	l.Scheduled += o.Scheduled
+	l.Started, l.Dropped = l.Started+o.Started, l.Dropped+o.Dropped
+	l.OK, l.Refused, l.Unknown = l.OK+o.OK, l.Refused+o.Refused, l.Unknown+o.Unknown
 }
 
 // Latencies are the three histograms' percentiles.

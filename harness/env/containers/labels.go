@@ -24,16 +24,23 @@ const (
 // labelsOf are the labels of one cluster of a run. Testcontainers' own are
 // among them, so that its reaper, where there is one, takes volumes as well.
 func labelsOf(runID, cluster string) (map[string]string, error) {
+	labels, err := ownLabels(runID, cluster)
+	if err == nil {
+		testcontainers.AddGenericLabels(labels)
+	}
+	return labels, err
+}
+
+// ownLabels are those of ours.
+func ownLabels(runID, cluster string) (map[string]string, error) {
 	self, err := env.OwnerOf(runID)
 	if err != nil {
 		return nil, err
 	}
-	labels := map[string]string{
+	return map[string]string{
 		runLabel: runID, clusterLabel: cluster, hostLabel: self.Host,
 		pidLabel: strconv.Itoa(self.PID), startedLabel: strconv.FormatUint(self.Started, 10),
-	}
-	testcontainers.AddGenericLabels(labels)
-	return labels, nil
+	}, nil
 }
 
 // ownerOf reads the owner from labels. What is not signed has no owner, which
@@ -59,7 +66,7 @@ func RemoveRun(ctx context.Context, runID string) error {
 	return err
 }
 
-// removeLabelled removes the containers and volumes that have a label and
+// removeLabelled removes the containers, volumes, services and secrets that have a label and
 // that choose picks, and names them.
 func (e *engine) removeLabelled(ctx context.Context, label string,
 	choose func(labels map[string]string) bool) (removed []string, err error) {
@@ -75,13 +82,14 @@ func (e *engine) removeLabelled(ctx context.Context, label string,
 	return removed, errors.Join(errs...)
 }
 
-// labelled is a container or a volume.
+// labelled is a container, a volume, or a service or a secret of a swarm.
 type labelled struct {
 	name   string
 	remove func(ctx context.Context) error
 }
 
-// labelled lists the containers, then the volumes, that have a label and that choose picks.
+// labelled lists the containers, then the volumes, then what is in the swarm, that have a label and
+// that choose picks.
 func (e *engine) labelled(ctx context.Context, label string,
 	choose func(labels map[string]string) bool) (found []labelled, err error) {
 	filter := make(client.Filters).Add("label", label)
@@ -105,5 +113,6 @@ func (e *engine) labelled(ctx context.Context, label string,
 				func(ctx context.Context) error { return e.removeVolume(ctx, v.Name) }})
 		}
 	}
-	return found, nil
+	more, err := e.inSwarm(ctx, label, choose)
+	return append(found, more...), err
 }

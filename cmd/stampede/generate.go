@@ -1,0 +1,200 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/deploy"
+	"stampede/harness/env"
+	"stampede/harness/env/containers"
+	"stampede/harness/env/processes"
+	"stampede/harness/generators"
+	"stampede/harness/run"
+	"stampede/harness/scenario"
+)
+
+func newGenerate(a *app) *cobra.Command {
+	var plan, index, out string
+	cmd := &cobra.Command{
+		Use:   "generate --plan <file>",
+		Short: "Offer one part of a load, as the run that made the plan says",
+		Example: `  stampede generate --plan plan.yaml --index 0
+  SLURM_PROCID=3 stampede generate --plan plan.yaml`,
+		Long: `Sends one generator's part of the load of "stampede run --generators", when that run
+says so, and hands over what it recorded. An engine starts it, on machines of its own; see
+docs/beyond-one-machine.md.
+
+The index counts from 0. Without --index it is JOB_COMPLETION_INDEX (a Kubernetes Job), one
+less than STAMPEDE_TASK_SLOT (Docker Swarm, which counts from 1) or SLURM_PROCID.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.generate(plan, index, out) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&plan, "plan", "", "the `file` with the plan")
+	fl.StringVar(&index, "index", "", "which generator this is, counted from 0")
+	fl.StringVar(&out, "out", "", "the folder for what is recorded, until it was handed over; by "+
+		"default a new one")
+	return cmd
+}
+
+func (a *app) generate(file, given, out string) (err error) {
+	index, err := indexOf(given, os.Getenv)
+	if err != nil {
+		return usage(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return usage(fmt.Errorf("--plan: expected the file of a plan: %w", err))
+	}
+	plan, err := generators.ReadPlan(file, text)
+	if err != nil {
+		return usage(err)
+	}
+	if out == "" {
+		if out, err = os.MkdirTemp("", "stampede-generator-"); err != nil {
+			return withCode(exitEnvironment, fmt.Errorf("making a folder: %w", err))
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(out)) }()
+	}
+	tuneRuntime()
+	err = run.Generate(a.interrupts.soft, run.Generation{Plan: plan, Index: index, Folder: out,
+		System: findSystem})
+	if err != nil {
+		return a.failed(exitEnvironment, err)
+	}
+	fmt.Fprintf(a.stderr, "generator %d of %d has handed over what it recorded\n", index+1,
+		plan.Generators)
+	return nil
+}
+
+// indexOf is which generator this is: as the flag says or, without one, as an engine does.
+func indexOf(given string, getenv func(string) string) (int, error) {
+	for _, said := range []struct {
+		by, text string
+		from     int
+	}{
+		{"--index", given, 0}, {"JOB_COMPLETION_INDEX", getenv("JOB_COMPLETION_INDEX"), 0},
+		{"STAMPEDE_TASK_SLOT", getenv("STAMPEDE_TASK_SLOT"), 1},
+		{"SLURM_PROCID", getenv("SLURM_PROCID"), 0},
+	} {
+		if said.text == "" {
+			continue
+		}
+		n, err := strconv.Atoi(said.text)
+		if err != nil || n < said.from {
+			return 0, fmt.Errorf("%s is %q; expected a whole number of %d or more", said.by, said.text,
+				said.from)
+		}
+		return n - said.from, nil
+	}
+	return 0, errors.New("which generator is this? --index says it, counted from 0")
+}
+
+// generatorFlags say who offers the load of a run.
+type generatorFlags struct {
+	count                    int
+	engine, image, advertise string
+}
+
+// engines are what places generators.
+func engines() []string { return []string{generators.Local{}.Name(), containers.Swarm{}.Name()} }
+
+// onSwarm says that they are placed on the nodes of a swarm.
+func (g *generatorFlags) onSwarm() bool { return g.used() && g.engine == containers.Swarm{}.Name() }
+
+func (g *generatorFlags) used() bool { return g.count > 0 }
+
+// check refuses flags that make no sense.
+func (f *runFlags) checkGenerators() error {
+	g := &f.generatorFlags
+	switch {
+	case f.changed("generators") && g.count < 1:
+		return errors.New("--generators must be more than zero")
+	case !g.used():
+		for _, name := range []string{"engine", "generator-image", "advertise"} {
+			if f.changed(name) {
+				return fmt.Errorf("--%s is for --generators", name)
+			}
+		}
+		return nil
+	case !slices.Contains(engines(), g.engine):
+		return fmt.Errorf("--engine is %q; expected %s%s", g.engine, strings.Join(engines(), " or "),
+			didYouMean(g.engine, engines()))
+	case !f.onSwarm() && f.changed("generator-image"):
+		return errors.New("--generator-image is for --engine swarm")
+	case f.onSwarm() && f.advertise == "":
+		return errors.New("--engine swarm needs --advertise, an address of this machine that the " +
+			"nodes reach")
+	case f.advertise != "" && net.ParseIP(f.advertise) == nil:
+		return fmt.Errorf("--advertise is %q; expected an IP address of this machine", f.advertise)
+	case f.sideBySide:
+		return errors.New("--side-by-side: several generators offer the load of one design at a time")
+	}
+	return nil
+}
+
+// checkSplit refuses a load that several generators cannot offer.
+func (f *runFlags) checkSplit(p resolved) error {
+	sc := p.Scenario
+	switch {
+	case !f.used():
+		return nil
+	case p.System.Target == nil || p.System.Handler == nil:
+		return usage(fmt.Errorf("--generators: %s has no HTTP API, at which they could meet",
+			p.System.Name))
+	case sc.SideBySide:
+		return usage(fmt.Errorf("--generators: the designs of %s run side by side; --side-by-side=false "+
+			"runs them one after the other", sc.Name))
+	case sc.Load.Users > 0:
+		return usage(fmt.Errorf("--generators: %s has closed-loop users, and so no schedule to split",
+			sc.Name))
+	case sc.Load.MaxInFlight < f.count:
+		return usage(fmt.Errorf("--generators: load.max_in_flight is %d, less than one for each of %d",
+			sc.Load.MaxInFlight, f.count))
+	}
+	return nil
+}
+
+// served lets the API be served where the load comes from other processes.
+func (f *runFlags) served(set []string, sc scenario.Scenario) ([]string, bool) {
+	if !f.used() || f.target != "" || sc.Deploy != deploy.InProcess {
+		return set, false
+	}
+	return append([]string{"deploy=" + deploy.Processes}, set...), true
+}
+
+// placer is who places the generators, nil if this process offers the load.
+func (f *runFlags) placer() (*run.Generators, error) {
+	if !f.used() {
+		return nil, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	var engine env.Engine = generators.Local{Launcher: processes.Launcher{Command: []string{self}}}
+	if f.onSwarm() {
+		engine = containers.Swarm{Image: f.image}
+	}
+	return &run.Generators{Count: f.count, Engine: engine, Host: f.advertise,
+		TargetCA: string(f.given.authorityText)}, nil
+}
+
+// showGenerators shows what an engine would be given.
+func (f *runFlags) showGenerators(w io.Writer) error {
+	g, err := f.placer()
+	if err != nil || g == nil {
+		return err
+	}
+	shown, err := g.Engine.Show(env.Batch{RunID: "RUN", Name: "design.0", Count: g.Count})
+	fmt.Fprintf(w, "\nGenerators, for each repeat of a design\n%s", shown)
+	return err
+}

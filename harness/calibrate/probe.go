@@ -22,7 +22,7 @@ type Probe struct {
 	RoundTrip          time.Duration
 	ServerNS, ClientNS float64
 	// Flush is the mean time of a commit with hardly any log, but for its round trip; FlushCV
-	// is the coefficient of variation.
+	// is the coefficient of variation. See flushOf.
 	Flush   time.Duration
 	FlushCV float64
 }
@@ -91,24 +91,20 @@ func median(times []time.Duration) time.Duration {
 }
 
 // flushOf is the mean time and the coefficient of variation of what commits took beyond a round
-// trip, without the hundredth that took longest: in those the machine was taken away.
+// trip: those of the lognormal distribution with the same quartiles. What waited for a core
+// because somebody else had it is in the tail, and stalls stand for that.
 func flushOf(commits []time.Duration, trip time.Duration) (mean time.Duration, cv float64) {
 	times := slices.Clone(commits)
 	slices.Sort(times)
-	times = times[:len(times)-len(times)/100]
-	sum, squares := 0.0, 0.0
-	for _, t := range times {
-		x := max(float64(t-trip), 0)
-		sum += x
-		squares += x * x
+	at := func(share float64) float64 {
+		return math.Log(float64(max(times[int(share*float64(len(times)))]-trip, time.Microsecond)))
 	}
-	n := float64(len(times))
-	average := sum / n
-	if average == 0 {
-		return 0, 0
-	}
-	return time.Duration(average), math.Sqrt(max(squares/n-average*average, 0)) / average
+	sigma := (at(0.75) - at(0.25)) / quartiles
+	return time.Duration(math.Exp(at(0.5) + sigma*sigma/2)), math.Sqrt(math.Expm1(sigma * sigma))
 }
+
+// quartiles is how many standard deviations of a normal distribution its quartiles are apart.
+const quartiles = 1.349
 
 // ownTime is the CPU time of this process.
 func ownTime() time.Duration {

@@ -65,6 +65,9 @@ func names(list []string) string {
 func quantity(unit string, x float64) string {
 	switch unit {
 	case "ns":
+		if x >= math.MaxInt64 { // dropped or never answered
+			return words.Latency(math.MaxInt64)
+		}
 		return words.Latency(int64(x))
 	case "/s":
 		return words.Rate(x)

@@ -54,7 +54,7 @@ within the limit, the quieter half of all is used, and the file says so.`,
 	}
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name`; by default all that have "+
-		"a model")
+		"a model and no store but Postgres")
 	fl.BoolVar(&f.heldOut, "held-out", false, "measure nothing new, but hold the predictions of a "+
 		"calibration against loads that it has not seen: the knee, shares of it, and a burst")
 	fl.StringVar(&f.objective, "objective", "p99(response) <= 50ms", "what the knee is about, with "+
@@ -120,16 +120,26 @@ func calibrated(s sut.System, names []string) (designs []sut.Variant, err error)
 		return nil, fmt.Errorf("no model of %s can be calibrated; %s", s.Name, haveModels(s))
 	}
 	for _, name := range names {
-		if v, is := s.Variant(name); !is || v.Model == nil {
+		v, is := s.Variant(name)
+		if !is || v.Model == nil {
 			return nil, fmt.Errorf("--design: %s has no model; %s", name, haveModels(s))
+		}
+		if !calibratable(v) {
+			return nil, fmt.Errorf("--design: %s has stores beside Postgres, whose costs nothing "+
+				"measures yet", name)
 		}
 	}
 	for _, v := range s.Variants {
-		if v.Model != nil && (len(names) == 0 || slices.Contains(names, v.Name)) {
+		if calibratable(v) && (len(names) == 0 || slices.Contains(names, v.Name)) {
 			designs = append(designs, v)
 		}
 	}
 	return designs, nil
+}
+
+// calibratable says that a calibration measures all that a design's model needs.
+func calibratable(v sut.Variant) bool {
+	return v.Model != nil && slices.Equal(v.Needs, []sut.Service{sut.Postgres})
 }
 
 // calibration is a lab on which loads are measured one after the other.

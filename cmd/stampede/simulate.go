@@ -94,7 +94,7 @@ func (a *app) simulate(name string, f runFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	have := modelled(whole)
+	have := modelled(whole, f.costs != "")
 	if whole.System.Costs == nil || len(have) == 0 {
 		return usage(fmt.Errorf("no design of %s has a model; %s", whole.Scenario.Name,
 			haveModels(whole.System)))
@@ -154,10 +154,10 @@ func (a *app) holdAgainst(m *measuredRun, f *runFlags) error {
 	return nil
 }
 
-// modelled are the scenario's designs that have a model.
-func modelled(plan resolved) (names []string) {
+// modelled are the scenario's designs that have a model, or a calibrated one.
+func modelled(plan resolved, calibrated bool) (names []string) {
 	for _, name := range plan.Scenario.Variants {
-		if v, _ := plan.System.Variant(name); v.Model != nil {
+		if v, _ := plan.System.Variant(name); v.Model != nil && (!calibrated || calibratable(v)) {
 			names = append(names, name)
 		}
 	}

@@ -166,7 +166,7 @@ func (j *judged) vain(key string) bool {
 	page, _ := j.seen.shape.Find(key)
 	n := 0
 	for _, e := range j.seen.pages[key] {
-		if !answered(e) || page.Torn {
+		if !answered(e) || page.Torn || j.gaveUp(e) {
 			n++
 		}
 	}

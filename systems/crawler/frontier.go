@@ -3,7 +3,6 @@ package crawler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"stampede/systems/crawler/robots"
@@ -122,12 +121,4 @@ func (k *known) put(list []found) {
 	for _, f := range list {
 		k.set[f.URL] = true
 	}
-}
-
-// unsure wraps an error after which nobody knows what was done.
-func unsure(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", doing, err)
 }

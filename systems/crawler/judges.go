@@ -3,6 +3,7 @@ package crawler
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
-	"stampede/harness/sut"
 	"stampede/systems/crawler/web"
 )
 
@@ -106,8 +106,12 @@ type seen struct {
 	hosts map[string][]*web.Exchange // all of a host
 	ips   map[string][]*web.Exchange
 	rows  map[string]*PageRow // by key
-	// agents are the processes that asked.
-	agents map[string]bool
+	// heard is when each process asked for the last time, latest what it asked of each address last.
+	heard  map[string]int64
+	latest map[[2]string]*web.Exchange
+	// room is the time between the request before one to its address, as long as the web knows that
+	// somebody waited for its answer, and the one after it.
+	room map[*web.Exchange]time.Duration
 	// raced is how many requests were under way while another one was.
 	raced int64
 }
@@ -115,7 +119,8 @@ type seen struct {
 func readLog(a *Audit, p Params) *seen {
 	s := &seen{shape: p.web(), pages: map[string][]*web.Exchange{},
 		hosts: map[string][]*web.Exchange{}, ips: map[string][]*web.Exchange{},
-		rows: map[string]*PageRow{}, agents: map[string]bool{}}
+		rows: map[string]*PageRow{}, heard: map[string]int64{},
+		latest: map[[2]string]*web.Exchange{}, room: map[*web.Exchange]time.Duration{}}
 	for i := range a.Pages {
 		s.rows[keyOf(a.Pages[i].URL)] = &a.Pages[i]
 	}
@@ -127,7 +132,7 @@ func readLog(a *Audit, p Params) *seen {
 	spans := make([]check.Span, 0, len(order))
 	for _, e := range order {
 		s.pages[e.Key] = append(s.pages[e.Key], e)
-		s.agents[e.Agent] = true
+		s.heard[e.Agent], s.latest[[2]string{e.Agent, e.IP}] = e.AtNS, e
 		if e.Stale {
 			continue // nobody knows when it was sent
 		}
@@ -140,6 +145,16 @@ func readLog(a *Audit, p Params) *seen {
 			To: time.Duration(e.SeenNS) + 1})
 	}
 	s.raced = check.Together(spans).Raced
+	for _, list := range s.ips {
+		seen := int64(0)
+		for i, e := range list {
+			s.room[e] = math.MaxInt64
+			if i+1 < len(list) {
+				s.room[e] = time.Duration(list[i+1].AtNS - seen)
+			}
+			seen = max(seen, e.SeenNS)
+		}
+	}
 	return s
 }
 
@@ -153,17 +168,37 @@ type judged struct {
 	p     Params
 	seeds map[string]uint64 // the keys that were asked for, and not refused, with an operation
 	acked map[string]uint64
+	asked time.Duration // for the first seed
+	looks []sight
 	*closure
+
+	// The web's clock is so far ahead of that of the history, at least and at most.
+	least, most time.Duration
+}
+
+// sight is what somebody was told of a page.
+type sight struct {
+	op         uint64
+	start, end time.Duration
+	page       Page
 }
 
 // judging is a clause about the pages of an audit and the web's log.
 func judging(p Params, judge func(j *judged)) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
-		j := &judged{r, a, p, map[string]uint64{}, map[string]uint64{}, nil}
+		j := &judged{Run: r, Audit: a, p: p, seeds: map[string]uint64{}, acked: map[string]uint64{},
+			asked: history.Never}
+		r.See(func(rec *history.Record) {
+			s := sight{end: rec.End}
+			if rec.Outcome == history.OK && check.Misread(rec, &s.page) == "" {
+				j.looks = append(j.looks, s)
+			}
+		}, KindLook)
 		r.See(func(rec *history.Record) {
 			if rec.Outcome == history.Refused {
 				return
 			}
+			j.asked = min(j.asked, rec.Start)
 			key := keyOf(rec.Op.Key)
 			j.seeds[key] = rec.Op.ID
 			if rec.Outcome == history.OK {
@@ -184,11 +219,6 @@ func judging(p Params, judge func(j *judged)) check.Clause {
 // lookedAt is the clause that a page is known once its seed was acknowledged, and that the times at
 // which it was fetched only become more.
 func lookedAt(r *check.Run) func() {
-	type sight struct {
-		op         uint64
-		start, end time.Duration
-		page       Page
-	}
 	sights, acked := map[string][]sight{}, map[string]sight{}
 	r.See(func(rec *history.Record) {
 		if rec.Outcome != history.OK {
@@ -241,101 +271,11 @@ func lookedAt(r *check.Run) func() {
 	}
 }
 
-// excess is how many requests may have come to nothing because of faults: a process that dies loses
-// what it was fetching, and where a store is broken all do.
-func (j *judged) excess() (n int) {
-	for _, w := range j.Faults() {
-		if check.Strikes(w, sut.APIRole, "kill", "crash") {
-			continue // it fetches nothing
-		}
-		deaths := check.Deaths(w, fetcherName)
-		if deaths == 0 && !check.Strikes(w, fetcherName, "crash") { // whose place was not reached
-			deaths = len(j.seen.agents)
-		}
-		n += deaths * j.p.Workers
-	}
-	return n
-}
-
-// fetchedOnce compares the web's log with what a design says that it has kept. The web knows which
-// requests were in vain; a design may say of more, because it gave up while the answer came. What
-// neither explains was under way when something broke.
-func fetchedOnce(j *judged) {
-	lost := 0
-	var example string
-	rows := map[string]int{}
-	for _, row := range j.Pages {
-		key := keyOf(row.URL)
-		if rows[key]++; rows[key] == 2 {
-			j.Violate(j.opOf(key), "%s is a page twice", key)
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(j.seen.rows)) { // others are said by allFetched
-		if strings.HasSuffix(key, "/robots.txt") {
-			continue
-		}
-		j.Checked(1)
-		list, row := j.seen.pages[key], j.seen.rows[key]
-		page, _ := j.seen.shape.Find(key)
-		if most := j.mostFetched(page); row.Fetched > most {
-			j.Violate(j.opOf(key), "%s was kept %d times, and may be %d times", key, row.Fetched, most)
-		}
-		good, vain := int64(0), int64(0)
-		for _, e := range list {
-			if answered(e) && !page.Torn {
-				good++
-			} else {
-				vain++
-			}
-		}
-		if row.Fetched > good {
-			j.Violate(j.opOf(key), "%s is said to be fetched %d times, and the web answered %d requests",
-				key, row.Fetched, good)
-		}
-		if row.Fetched == 0 && slices.Contains([]string{done, moved, large, gone}, row.State) {
-			j.Violate(j.opOf(key), "%s is %s and was never fetched", key, row.State)
-		}
-		if more := good - row.Fetched - max(0, row.Failed-vain); more > 0 {
-			lost += int(more)
-			example = cmp.Or(example, key)
-		}
-		j.early(key, page, list, row)
-	}
-	if excess := j.excess(); lost > excess {
-		j.Violate(j.opOf(example), "%d answers of the web were not kept, one of them for %s; %d "+
-			"requests at most were under way when something broke", lost, example, excess)
-	}
-	j.Figure("requests that came to nothing", "", float64(lost))
-	j.overlapped()
-}
-
 // overlapped asks for requests at the same time.
 func (j *judged) overlapped() {
 	const least = 20
 	j.Need(j.seen.raced >= least, "%d requests were under way while another one was; at least %d are "+
 		"needed", j.seen.raced, least)
-}
-
-func (j *judged) mostFetched(page web.Page) int64 {
-	if page.News {
-		return int64(1 + j.p.Recrawls)
-	}
-	return 1
-}
-
-// early looks for pages that were fetched again too soon. Only where a design kept every answer is
-// it known which requests were meant as another crawl.
-func (j *judged) early(key string, page web.Page, list []*web.Exchange, row *PageRow) {
-	if !page.News || row.Fetched != int64(len(list)) {
-		return
-	}
-	for i := 1; i < len(list); i++ {
-		gap := time.Duration(list[i].AtNS - list[i-1].SeenNS)
-		if least := j.p.RecrawlAfter.D() - clockSlack(j.p.RecrawlAfter.D()); gap < least {
-			j.Violate(j.opOf(key), "%s was fetched again after %v, and should be after %v", key, gap,
-				j.p.RecrawlAfter.D())
-		}
-	}
 }
 
 // opOf is a seed that leads to a page, or else to its host.

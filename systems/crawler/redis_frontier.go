@@ -207,7 +207,7 @@ func (s sets) finish(ctx context.Context, j *job, r *result) error {
 	if err == nil && stored == 0 {
 		return errLost
 	}
-	return unsure("storing a page", err)
+	return stores.Failed("storing a page", err)
 }
 
 func (s sets) look(ctx context.Context, url string) (Page, error) {

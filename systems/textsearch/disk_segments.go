@@ -137,7 +137,7 @@ func (s *segmented) final(ctx context.Context, a *Audit) error {
 		})
 		a.Segments = []Segment{}
 		for _, g := range snapshot.Segments() {
-			a.Segments = append(a.Segments, Segment{g.ID, g.Docs, g.Bytes, g.Whole})
+			a.Segments = append(a.Segments, Segment{g.ID, g.Docs, g.Deleted, g.Bytes, g.Whole})
 		}
 		return x.Log(func(doc, version, seq uint64, deleted bool) {
 			if int64(seq) <= a.Generation {

@@ -54,7 +54,7 @@ func (l *leaf) isOld(i uint32) bool {
 }
 
 // mark makes an entry old.
-func (l *leaf) mark(i uint32, countsDeleted bool) {
+func (l *leaf) mark(i uint32) {
 	if l.isOld(i) {
 		return
 	}
@@ -66,7 +66,7 @@ func (l *leaf) mark(i uint32, countsDeleted bool) {
 	}
 	l.old[i>>6] |= 1 << (i & 63)
 	l.marked++
-	if r := l.row(i); !r.gone && !countsDeleted {
+	if r := l.row(i); !r.gone {
 		l.live--
 		l.length -= uint64(r.len)
 	}

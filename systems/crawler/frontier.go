@@ -71,7 +71,7 @@ type result struct {
 	Rest time.Duration
 	// Rules are new ones of the host. Quarantine is for how long the host is left alone, after so
 	// many Failures, one after the other.
-	Rules      *robots.Rules
+	Rules      *robots.Rules `json:"-"`
 	Failures   int
 	Quarantine time.Duration
 	Pages      []outcome
@@ -87,7 +87,7 @@ type outcome struct {
 	Kept    bool // there was an answer
 	Status  int
 	Hash    string
-	Body    []byte
+	Body    []byte `json:"-"`
 	EveryMS int64
 }
 

@@ -114,13 +114,24 @@ type seen struct {
 	room map[*web.Exchange]time.Duration
 	// raced is how many requests were under way while another one was.
 	raced int64
+
+	// What follows is the history's, which the first of the clauses reads.
+	read  bool
+	seeds map[string]uint64 // the keys that were asked for, and not refused, with an operation
+	acked map[string]uint64
+	asked time.Duration // for the first seed
+	looks []sight
+	*closure
+	// The web's clock is so far ahead of that of the history, at least and at most.
+	least, most time.Duration
 }
 
 func readLog(a *Audit, p Params) *seen {
 	s := &seen{shape: p.web(), pages: map[string][]*web.Exchange{},
 		hosts: map[string][]*web.Exchange{}, ips: map[string][]*web.Exchange{},
 		rows: map[string]*PageRow{}, heard: map[string]int64{},
-		latest: map[[2]string]*web.Exchange{}, room: map[*web.Exchange]time.Duration{}}
+		latest: map[[2]string]*web.Exchange{}, room: map[*web.Exchange]time.Duration{},
+		seeds: map[string]uint64{}, acked: map[string]uint64{}, asked: history.Never}
 	for i := range a.Pages {
 		s.rows[keyOf(a.Pages[i].URL)] = &a.Pages[i]
 	}
@@ -132,10 +143,10 @@ func readLog(a *Audit, p Params) *seen {
 	spans := make([]check.Span, 0, len(order))
 	for _, e := range order {
 		s.pages[e.Key] = append(s.pages[e.Key], e)
-		s.heard[e.Agent], s.latest[[2]string{e.Agent, e.IP}] = e.AtNS, e
 		if e.Stale {
 			continue // nobody knows when it was sent
 		}
+		s.heard[e.Agent], s.latest[[2]string{e.Agent, e.IP}] = e.AtNS, e
 		host, _ := web.Split(e.Key)
 		s.hosts[host] = append(s.hosts[host], e)
 		if e.IP != "" {
@@ -165,15 +176,8 @@ func answered(e *web.Exchange) bool { return e.Live && e.Status > 0 && e.Status 
 type judged struct {
 	*check.Run
 	*Audit
-	p     Params
-	seeds map[string]uint64 // the keys that were asked for, and not refused, with an operation
-	acked map[string]uint64
-	asked time.Duration // for the first seed
-	looks []sight
-	*closure
-
-	// The web's clock is so far ahead of that of the history, at least and at most.
-	least, most time.Duration
+	*seen
+	p Params
 }
 
 // sight is what somebody was told of a page.
@@ -183,33 +187,42 @@ type sight struct {
 	page       Page
 }
 
+// see takes a record in.
+func (s *seen) see(rec *history.Record) {
+	if rec.Op.Kind == KindLook {
+		one := sight{end: rec.End}
+		if rec.Outcome == history.OK && check.Misread(rec, &one.page) == "" {
+			s.looks = append(s.looks, one)
+		}
+		return
+	}
+	if rec.Outcome == history.Refused {
+		return
+	}
+	s.asked = min(s.asked, rec.Start)
+	key := keyOf(rec.Op.Key)
+	s.seeds[key] = rec.Op.ID
+	if rec.Outcome == history.OK {
+		s.acked[key] = rec.Op.ID
+	}
+}
+
 // judging is a clause about the pages of an audit and the web's log.
 func judging(p Params, judge func(j *judged)) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
-		j := &judged{Run: r, Audit: a, p: p, seeds: map[string]uint64{}, acked: map[string]uint64{},
-			asked: history.Never}
-		r.See(func(rec *history.Record) {
-			s := sight{end: rec.End}
-			if rec.Outcome == history.OK && check.Misread(rec, &s.page) == "" {
-				j.looks = append(j.looks, s)
-			}
-		}, KindLook)
-		r.See(func(rec *history.Record) {
-			if rec.Outcome == history.Refused {
-				return
-			}
-			j.asked = min(j.asked, rec.Start)
-			key := keyOf(rec.Op.Key)
-			j.seeds[key] = rec.Op.ID
-			if rec.Outcome == history.OK {
-				j.acked[key] = rec.Op.ID
-			}
-		}, KindSeed)
+		if !a.seen.read {
+			a.seen.read = true
+			r.See(a.seen.see, KindSeed, KindLook)
+		}
 		return func() {
 			r.Need(a.Log != nil, "the audit has no log of the web")
 			r.Need(a.Pages != nil, "the audit has no pages")
 			if a.Log != nil && a.Pages != nil {
-				j.closure = j.follow()
+				j := &judged{r, a, a.seen, p}
+				if j.closure == nil {
+					j.closure = j.follow()
+					j.clocks()
+				}
 				judge(j)
 			}
 		}
@@ -274,8 +287,8 @@ func lookedAt(r *check.Run) func() {
 // overlapped asks for requests at the same time.
 func (j *judged) overlapped() {
 	const least = 20
-	j.Need(j.seen.raced >= least, "%d requests were under way while another one was; at least %d are "+
-		"needed", j.seen.raced, least)
+	j.Need(j.raced >= least, "%d requests were under way while another one was; at least %d are "+
+		"needed", j.raced, least)
 }
 
 // opOf is a seed that leads to a page, or else to its host.
@@ -298,15 +311,15 @@ func clockSlack(d time.Duration) time.Duration { return time.Millisecond + d/100
 // Of a request whose client has gone "seen" is when it arrived; and one that nobody waited for even
 // then is left out, because it may have been sent at any time before.
 func polite(j *judged) {
-	j.gaps("host", j.seen.hosts)
-	j.gaps("address", j.seen.ips)
+	j.gaps("host", j.hosts)
+	j.gaps("address", j.ips)
 	j.overlapped()
 }
 
 func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
 	for _, who := range slices.Sorted(maps.Keys(by)) {
 		wants := j.p.Delay.D()
-		host, is := j.seen.shape.Number(who)
+		host, is := j.shape.Number(who)
 		var last *web.Exchange // the one that was seen last
 		ruled := false         // a crawl delay was handed out; who asks for a page knows it
 		for _, e := range by[who] {
@@ -315,7 +328,7 @@ func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
 				gap := time.Duration(e.AtNS - last.SeenNS)
 				least := wants
 				if is && ruled && !strings.HasSuffix(last.Key, "/robots.txt") {
-					least = max(wants, j.seen.shape.Delay(host))
+					least = max(wants, j.shape.Delay(host))
 				}
 				if gap < least-clockSlack(least) {
 					j.Violate(append(j.opOf(last.Key), j.opOf(e.Key)...), "%s %s was asked for %s %v after "+
@@ -335,10 +348,10 @@ func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
 // may heed for their time those that it has, and some longer if the machine is busy.
 func robotsHeeded(j *judged) {
 	forbidden := false
-	for _, name := range slices.Sorted(maps.Keys(j.seen.hosts)) {
+	for _, name := range slices.Sorted(maps.Keys(j.hosts)) {
 		var handed []*web.Exchange
-		for _, e := range j.seen.hosts[name] {
-			if in := j.seen.shape.Version(time.Duration(e.AtNS)); e.Rules != in {
+		for _, e := range j.hosts[name] {
+			if in := j.shape.Version(time.Duration(e.AtNS)); e.Rules != in {
 				j.Violate(j.opOf(e.Key), "the web's log says of %s that version %d of robots.txt was in "+
 					"force, and it was %d", e.Key, e.Rules, in)
 			}
@@ -355,7 +368,7 @@ func robotsHeeded(j *judged) {
 				last = r
 				age := time.Duration(e.AtNS - r.SeenNS)
 				fresh := age <= j.p.RobotsTTL.D()+j.p.Lease.D()+j.p.FetchTimeout.D()
-				allowed = allowed || fresh && j.seen.shape.Allowed(e.Key, r.Rules)
+				allowed = allowed || fresh && j.shape.Allowed(e.Key, r.Rules)
 			}
 			switch {
 			case allowed:
@@ -410,7 +423,7 @@ func storedAsServed(j *judged) {
 		}
 		j.Checked(1)
 		shared[row.Hash]++
-		if !slices.ContainsFunc(j.seen.pages[key], func(e *web.Exchange) bool {
+		if !slices.ContainsFunc(j.pages[key], func(e *web.Exchange) bool {
 			return e.Live && e.Hash == row.Hash
 		}) {
 			j.Violate(j.opOf(key), "the body of %s is %.12s, and the web never sent it whole", key,

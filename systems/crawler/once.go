@@ -24,15 +24,14 @@ func fetchedOnce(j *judged) {
 			j.Violate(j.opOf(key), "%s is a page twice", key)
 		}
 	}
-	j.clocks()
 	ips, quick, all := map[string]*unkept{}, 0, 0
-	for _, key := range slices.Sorted(maps.Keys(j.seen.rows)) { // others are said by allFetched
+	for _, key := range slices.Sorted(maps.Keys(j.rows)) { // others are said by allFetched
 		if strings.HasSuffix(key, "/robots.txt") {
 			continue
 		}
 		j.Checked(1)
-		list, row := j.seen.pages[key], j.seen.rows[key]
-		page, _ := j.seen.shape.Find(key)
+		list, row := j.pages[key], j.rows[key]
+		page, _ := j.shape.Find(key)
 		if most := j.mostFetched(page); row.Fetched > most {
 			j.Violate(j.opOf(key), "%s was kept %d times, and may be %d times", key, row.Fetched, most)
 		}
@@ -75,7 +74,7 @@ func fetchedOnce(j *judged) {
 // vain for an answer that the web has given: between its requests before and after there was time.
 func (j *judged) gaveUp(e *web.Exchange) bool {
 	wait := j.p.FetchTimeout.D()
-	return j.seen.room[e] >= wait-clockSlack(wait)
+	return j.room[e] >= wait-clockSlack(wait)
 }
 
 // unkept are the answers of an address that were not kept, and what may have cost one each.
@@ -121,7 +120,7 @@ func (j *judged) bounded(ips map[string]*unkept, all int) {
 	excess := 0
 	for _, w := range j.Faults() {
 		deaths, broke := j.breaks(w)
-		excess += (deaths + len(j.seen.heard)*count(broke)) * j.p.Workers
+		excess += (deaths + len(j.heard)*count(broke)) * j.p.Workers
 	}
 	if all > excess {
 		j.Violate(nil, "%d answers of the web were not kept; %d requests at most were under way when "+
@@ -145,8 +144,8 @@ func (j *judged) breaks(w history.Window) (deaths int, broke bool) {
 func (j *judged) reasons(e *web.Exchange) (list []string) {
 	lease := j.p.Lease.D()
 	at, died := time.Duration(e.AtNS), "the end of "+e.Agent
-	silent := j.seen.latest[[2]string{e.Agent, e.IP}] == e &&
-		time.Duration(j.seen.heard[e.Agent]) <= at+lease
+	silent := j.latest[[2]string{e.Agent, e.IP}] == e &&
+		time.Duration(j.heard[e.Agent]) <= at+lease
 	for _, w := range j.Faults() {
 		deaths, broke := j.breaks(w)
 		switch from, to := w.Start+j.least, min(w.Over(), math.MaxInt64/4)+j.most; {
@@ -164,12 +163,12 @@ func (j *judged) reasons(e *web.Exchange) (list []string) {
 // seed, and no answer that was kept is given after somebody was told that it was.
 func (j *judged) clocks() {
 	j.least, j.most = math.MinInt64/4, math.MaxInt64/4
-	for _, list := range j.seen.pages {
+	for _, list := range j.pages {
 		j.most = min(j.most, time.Duration(list[0].AtNS)-j.asked)
 	}
 	for _, s := range j.looks {
 		n := int64(0)
-		for _, e := range j.seen.pages[keyOf(s.page.URL)] {
+		for _, e := range j.pages[keyOf(s.page.URL)] {
 			if n += int64(count(answered(e))); n == s.page.Fetched && answered(e) {
 				j.least = max(j.least, time.Duration(e.SeenNS)-s.end)
 			}

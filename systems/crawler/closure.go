@@ -3,8 +3,10 @@ package crawler
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"stampede/systems/crawler/web"
 )
@@ -131,6 +133,11 @@ func allFetched(j *judged) {
 		j.Need(states[state] > 0, "no page is %s", state)
 	}
 	j.Figure("pages done", "", float64(states[done]))
+	first, last := int64(math.MaxInt64), int64(0)
+	for _, list := range j.pages {
+		first, last = min(first, list[0].AtNS), max(last, list[len(list)-1].SeenNS)
+	}
+	j.Figure("pages done a second", "/s", float64(states[done])/time.Duration(last-first).Seconds())
 }
 
 // wrong says why a page cannot be in its state, "" if it can.

@@ -2,6 +2,7 @@ package crawler
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -331,8 +332,12 @@ func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
 					least = max(wants, j.shape.Delay(host))
 				}
 				if gap < least-clockSlack(least) {
-					j.Violate(append(j.opOf(last.Key), j.opOf(e.Key)...), "%s %s was asked for %s %v after "+
-						"it was still being asked for %s; it wants %v", what, who, e.Key, gap, last.Key, least)
+					when := fmt.Sprintf("%v after it was still", gap)
+					if gap < 0 {
+						when = "while it was"
+					}
+					j.Violate(append(j.opOf(last.Key), j.opOf(e.Key)...), "%s %s was asked for %s %s being "+
+						"asked for %s; it wants a pause of %v", what, who, e.Key, when, last.Key, least)
 				}
 			}
 			if last == nil || e.SeenNS > last.SeenNS {

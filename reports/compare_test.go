@@ -38,6 +38,22 @@ func told(t testing.TB, write func(io.Writer, bool, ...compare.Comparison) error
 	return out.String()
 }
 
+// TestSimulatedBesideMeasured: no flag lets them be compared.
+func TestSimulatedBesideMeasured(t *testing.T) {
+	a := fixture{designs: flashSale()[:1], repeats: 6, ops: 2000}.build(t)
+	b := fixture{designs: flashSale()[:1], repeats: 6, ops: 2000}.build(t)
+	env := &b.Summary.Environment
+	env.Backend, env.Fingerprint = rundir.Simulation, "another"
+	c := against(a, b)
+	const why = "the kind of times differs: measured and simulated"
+	if got := c.Undecided(true); len(got) != 1 || got[0] != why {
+		t.Errorf("undecided %q", got)
+	}
+	if got := told(t, compare.Text, true, c); !strings.Contains(got, "! not comparable: "+why) {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestCompareRuns(t *testing.T) {
 	base := fixture{designs: flashSale()[:3], repeats: 6, ops: 2000}.build(t)
 	slower := flashSale()[:3]

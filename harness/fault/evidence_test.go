@@ -28,6 +28,8 @@ type dud struct {
 	fail   error
 	// cut is what CutJournal finds to cut off.
 	cut string
+	// grows is how long a journal has been watched when it grows, if it ever does.
+	grows time.Duration
 }
 
 var _ env.Journaled = (*dud)(nil)
@@ -85,8 +87,18 @@ func (d *dud) Disarm(context.Context) ([]env.Crash, error) {
 func (d *dud) Hold(context.Context) error          { return nil }
 func (d *dud) GoOn(context.Context) (int64, error) { return 0, nil }
 
-func (d *dud) WatchJournal(_ context.Context, seen func(map[string]int64)) error {
+func (d *dud) WatchJournal(ctx context.Context, seen func(map[string]int64)) error {
 	seen(nil)
+	began := time.Now()
+	go func() {
+		for sut.Pause(ctx, env.JournalEvery) {
+			size := int64(0)
+			if d.grows > 0 && time.Since(began) >= d.grows {
+				size = 1
+			}
+			seen(map[string]int64{"log": size})
+		}
+	}()
 	return nil
 }
 

@@ -66,8 +66,9 @@ func kinds() []about {
 		{LostRequest, false, false, false, "loses requests before the store sees them", lost},
 		{PowerLoss, true, false, false, "kills all its processes with SIGKILL and truncates its " +
 			"append-only file to its state a while before (loses, 1s): what was written but perhaps not " +
-			"flushed is lost", "bytes were removed from the file, and the store has another identity " +
-			"afterwards"},
+			"flushed is lost; it waits up to 3 s for something to have been written",
+			"bytes were removed from the file, and the store has another identity " +
+				"afterwards"},
 		{Lag, true, false, false, "holds the replay of its primary's log; it goes on answering, with " +
 			"data that grows older, and catches up when the fault ends",
 			"log had arrived that it had not replayed"},

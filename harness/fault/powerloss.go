@@ -81,6 +81,45 @@ func (w *journalWatch) before(at time.Time) (journalSizes, error) {
 	return journalSizes{}, fmt.Errorf("the journal was not watched early enough")
 }
 
+// mostIdle is how long a loss of power waits for something that it can take.
+const mostIdle = 3 * time.Second
+
+// await waits until a file has grown within the time that a loss reaches back: while a design is
+// held up, as by the fault before, it writes nothing, and nobody could feel the loss. It reports
+// false if ctx is over.
+func (t Target) await(ctx context.Context, f Fault) bool {
+	if f.Kind != PowerLoss || t.journal == nil {
+		return true
+	}
+	for waited := time.Duration(0); waited < mostIdle; waited += env.JournalEvery {
+		if t.journal.grew(f.Loses) {
+			break
+		}
+		if !sut.Pause(ctx, env.JournalEvery) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *journalWatch) grew(within time.Duration) bool {
+	now := time.Now()
+	then, err := w.before(now.Add(-within))
+	if err != nil {
+		return true // the loss says why it cannot be
+	}
+	latest, err := w.before(now)
+	if err != nil {
+		return true
+	}
+	for name, size := range latest.sizes {
+		if size > then.sizes[name] {
+			return true
+		}
+	}
+	return false
+}
+
 // powerLoss kills the store and takes the end of its journal, which was written
 // but which a disk need not have had yet. The proof is what was taken, and that
 // another store answers afterwards.

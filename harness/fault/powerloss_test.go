@@ -202,24 +202,30 @@ func TestPowerLossNeedsAnUnflushedJournal(t *testing.T) {
 	}
 }
 
-// TestPowerLossKeepsTime: the watching begins early enough for the loss to
-// happen at its time.
+// TestPowerLossKeepsTime: the watching begins early enough for the loss to happen at its time, or
+// as soon as there is something to lose.
 func TestPowerLossKeepsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &dud{service: sut.Redis, works: true, cut: "*1\r\n$4\r\nINCR\r\n"}
-		windows, err := fault.Schedule{Base: time.Now(), Start: time.Second,
-			Targets: map[sut.Service]fault.Target{sut.Redis: {Component: store}},
-			Faults: []scenario.Fault{{Name: "power", Kind: "power-loss", Target: "redis",
-				At: seconds(5), For: seconds(1), Loses: seconds(2)}}}.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := windows[0]
-		if w.Start != 6*time.Second || w.End != 7*time.Second || len(w.Evidence) != 2 ||
-			!strings.Contains(w.Evidence[0], "1 commands") {
-			t.Errorf("window %+v", w)
-		}
-	})
+	for _, c := range []struct{ grows, start time.Duration }{
+		{time.Second, 6 * time.Second}, // the watching begins 2.05 s before
+		{3050 * time.Millisecond, 7 * time.Second},
+		{0, 9 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &dud{service: sut.Redis, works: true, cut: "*1\r\n$4\r\nINCR\r\n", grows: c.grows}
+			windows, err := fault.Schedule{Base: time.Now(), Start: time.Second,
+				Targets: map[sut.Service]fault.Target{sut.Redis: {Component: store}},
+				Faults: []scenario.Fault{{Name: "power", Kind: "power-loss", Target: "redis",
+					At: seconds(5), For: seconds(1), Loses: seconds(2)}}}.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := windows[0]
+			if w.Start != c.start || w.End != c.start+time.Second || len(w.Evidence) != 2 ||
+				!strings.Contains(w.Evidence[0], "1 commands") {
+				t.Errorf("window %+v", w)
+			}
+		})
+	}
 }
 
 // TestPowerLossAvailable: it needs a journal.

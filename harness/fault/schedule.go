@@ -163,7 +163,7 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 		return w, fmt.Errorf("fault %q: %w", f.Name, err)
 	}
 	defer stop()
-	if !s.until(ctx, max(at, s.now()+made.lead())) {
+	if !s.until(ctx, max(at, s.now()+made.lead())) || !target.await(ctx, made) {
 		return w, nil
 	}
 	force.add(f.Name)

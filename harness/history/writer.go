@@ -36,7 +36,8 @@ var ErrBehind = errors.New("the disk is too slow for the history")
 // A writer never blocks a worker and never loses a record silently. Once more
 // than 64 MiB wait for the disk, or a write has failed, records are counted as
 // lost, Err and Close return the error and the file stays without end marker.
-// The run must then be failed.
+// The run must then be failed. A load in virtual time can wait instead: see
+// WaitForDisk.
 type Writer struct {
 	path  string
 	queue chan chunk
@@ -48,6 +49,7 @@ type Writer struct {
 	lost    atomic.Uint64
 	failure atomic.Pointer[error]
 	failed  chan struct{} // closed when failure is set
+	waits   atomic.Bool   // see WaitForDisk
 
 	mu     sync.Mutex // guards shards and closed
 	shards []*Shard
@@ -121,6 +123,11 @@ func (w *Writer) Shard() *Shard {
 	w.shards = append(w.shards, s)
 	return s
 }
+
+// WaitForDisk makes workers wait where the writer would lose records, because as
+// many chunks as may wait for the disk do. Partial chunks then stay in memory
+// until Close. It is for a load in virtual time, and is called before Shard.
+func (w *Writer) WaitForDisk() { w.waits.Store(true) }
 
 // Window writes a window at once, as a frame of its own. A window with the
 // Kind, Name and Start of an earlier one replaces it, so that a fault can be
@@ -260,6 +267,9 @@ func (w *Writer) run() {
 }
 
 func (w *Writer) flushShards() {
+	if w.waits.Load() {
+		return // whoever waits holds a lock until this goroutine has written
+	}
 	w.mu.Lock()
 	shards := w.shards // only ever appended to
 	w.mu.Unlock()
@@ -301,10 +311,10 @@ func (w *Writer) fail(err error) {
 	}
 }
 
-// hand queues a chunk, or reports false if the backlog is full.
+// hand queues a chunk, or reports false if the backlog is full and nobody waits.
 func (w *Writer) hand(c chunk) bool {
 	size := int64(cap(c.buf))
-	if w.backlog.Add(size) > backlogLimit {
+	if w.backlog.Add(size) > backlogLimit && !w.waits.Load() {
 		w.backlog.Add(-size)
 		return false
 	}

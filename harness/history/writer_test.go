@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -218,6 +219,37 @@ func TestStalledDisk(t *testing.T) {
 		close(d.stalled)
 		err := w.Close()
 		if !errors.Is(err, history.ErrBehind) || w.Lost() < n/4 || w.Lost()+w.Written() != n {
+			t.Errorf("close: %v, %d lost and %d written of %d", err, w.Lost(), w.Written(), n)
+		}
+	})
+}
+
+// TestWaitingForTheDisk: workers that may wait lose nothing, and the writer's end waits too.
+func TestWaitingForTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		w := newWriter(t, d)
+		w.WaitForDisk()
+		d.stalled = make(chan struct{})
+		r := ok(0)
+		r.Op.Body = make([]byte, history.ChunkSize/2)
+		const n = 2 * history.BacklogLimit / (history.ChunkSize / 2)
+		var appended atomic.Int64
+		go func() {
+			shard := w.Shard()
+			for range n {
+				shard.Append(&r)
+				appended.Add(1)
+			}
+		}()
+		synctest.Wait()
+		if did := appended.Load(); did == 0 || did == n {
+			t.Errorf("%d of %d were appended while the disk stalled", did, n)
+		}
+		time.Sleep(time.Second) // partial chunks are not due either
+		close(d.stalled)
+		synctest.Wait()
+		if err := w.Close(); err != nil || w.Lost() != 0 || w.Written() != n {
 			t.Errorf("close: %v, %d lost and %d written of %d", err, w.Lost(), w.Written(), n)
 		}
 	})

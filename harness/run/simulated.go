@@ -86,6 +86,7 @@ func (r *runner) recordSimulated(
 	if err != nil {
 		return err
 	}
+	h.WaitForDisk()
 	defer func() {
 		err = errors.Join(err, h.Close())
 		t.Lost = h.Lost()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"stampede/harness/sim"
 )
 
@@ -136,6 +138,37 @@ func TestCommitUnderAKill(t *testing.T) {
 	if happened[1] == 0 || happened[1] == 20 || happened[2] != 0 {
 		t.Errorf("happened: %v", happened)
 	}
+}
+
+// TestManyDeadlines: each passes at its time if what it limits takes longer, however many lengths
+// of deadlines there are.
+func TestManyDeadlines(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := sim.New(1)
+		defer s.Close()
+		lengths := rapid.IntRange(1, 30).Draw(t, "lengths")
+		ended := 0
+		n := rapid.IntRange(1, 100).Draw(t, "processes")
+		for range n {
+			begins := time.Duration(rapid.IntRange(0, 50).Draw(t, "begins")) * ms
+			limit := time.Duration(rapid.IntRange(1, lengths).Draw(t, "limit")) * ms
+			takes := time.Duration(rapid.IntRange(0, 30).Draw(t, "takes"))*ms + us
+			s.At(begins, func() {
+				s.Go(func(p *sim.Process) {
+					err := p.Within(limit, func() { p.Do(s.Delay(takes)) })
+					ended++
+					if late := errors.Is(err, sim.ErrDeadline); late != (limit < takes) ||
+						p.Now() != begins+min(limit, takes) {
+						t.Errorf("begun at %s, limit %s, takes %s: ended at %s with %v", begins, limit, takes,
+							p.Now(), err)
+					}
+				})
+			})
+		}
+		if err := s.Run(context.Background(), math.MaxInt64); err != nil || ended != n {
+			t.Errorf("%d of %d ended: %v", ended, n, err)
+		}
+	})
 }
 
 // TestWithin: the deadline ends a wait, gives back what was acquired, and leaves a commit alone

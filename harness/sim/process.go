@@ -362,17 +362,27 @@ func (p *Process) caught(r any) error {
 }
 
 // deadline is the end of a Within. As an error of a chain it says which one passed.
-type deadline struct{ process *Process }
+type deadline struct {
+	process *Process
+	over    bool // the Within has ended
+}
+
+// happen abandons what the Within waits for.
+func (d *deadline) happen() {
+	if !d.over {
+		d.process.chain.fail(d)
+	}
+}
 
 func (*deadline) Error() string { return ErrDeadline.Error() }
 
 // Within is Try with a deadline: what f waits for d from now on is abandoned, and the error is
 // ErrDeadline. A store that has begun to flush a commit finishes it.
 func (p *Process) Within(d time.Duration, f func()) (err error) {
-	limit := &deadline{p}
-	timer := p.s.After(d, func() { p.chain.fail(limit) })
+	limit := &deadline{process: p}
+	p.s.limit(d, limit)
 	defer func() {
-		timer.Stop()
+		limit.over = true
 		if p.catches(limit) {
 			err = p.caught(recover())
 		}

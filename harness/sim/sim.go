@@ -69,6 +69,7 @@ type Sim struct {
 	events heap
 	// ready are happenings for this instant. Their sequence numbers ascend.
 	ready    fifo[event]
+	lines    map[time.Duration]*line // deadlines by how long they are
 	seq      uint64
 	seed     uint64
 	streams  map[string]*Stream
@@ -83,7 +84,9 @@ type Sim struct {
 }
 
 // New starts a simulation at time 0.
-func New(seed uint64) *Sim { return &Sim{seed: seed, streams: map[string]*Stream{}} }
+func New(seed uint64) *Sim {
+	return &Sim{seed: seed, streams: map[string]*Stream{}, lines: map[time.Duration]*line{}}
+}
 
 // Now is the virtual time since the start.
 func (s *Sim) Now() time.Duration { return s.now }
@@ -169,6 +172,7 @@ func (s *Sim) Close() {
 	}
 	s.running = nil
 	s.events, s.all, s.idle = nil, nil, nil
+	clear(s.lines)
 	s.ready.clear()
 }
 

@@ -28,6 +28,59 @@ func (t *Timer) Stop() bool {
 	return was
 }
 
+// line is deadlines of one length, which pass in the order in which they begin. The first alone
+// is in the heap: most of the others will be over when their time comes, and cost nothing then.
+type line struct {
+	s       *Sim
+	waiting fifo[due]
+}
+
+// due is a deadline with the time and the number of its event.
+type due struct {
+	at    time.Duration
+	seq   uint64
+	limit *deadline
+}
+
+// mostLines is how many lengths of deadlines have a line; others are events like any other.
+const mostLines = 16
+
+// limit has a deadline pass once d has.
+func (s *Sim) limit(d time.Duration, limit *deadline) {
+	at := s.now + max(d, 0)
+	l := s.lines[d]
+	if l == nil && len(s.lines) == mostLines {
+		s.schedule(at, limit)
+		return
+	}
+	if l == nil {
+		l = &line{s: s}
+		s.lines[d] = l
+	}
+	s.seq++
+	l.waiting.put(due{at, s.seq, limit})
+	if l.waiting.len() == 1 {
+		l.enter()
+	}
+}
+
+// enter puts the first of a line into the heap.
+func (l *line) enter() {
+	first := l.waiting.first()
+	l.s.events.push(event{first.at, first.seq, l})
+}
+
+func (l *line) happen() {
+	passed := l.waiting.take().limit
+	for l.waiting.len() > 0 && l.waiting.first().limit.over {
+		l.waiting.take()
+	}
+	if l.waiting.len() > 0 {
+		l.enter()
+	}
+	passed.happen()
+}
+
 // Delay is a step that takes a time and nothing else: a think time, an interval of polling.
 func (s *Sim) Delay(d time.Duration) Step { return Step{of: delay{}, n: int64(max(d, 0))} }
 

@@ -437,10 +437,13 @@ func differing(what, x, y string) []Mismatch {
 }
 
 // onMachine is Environments where fingerprints differ; one that differs in nothing that is
-// named is named itself.
+// named is named itself. A simulation is no machine that a measured run may be compared with.
 func onMachine(a, b rundir.Environment) []Mismatch {
 	if a.Fingerprint == b.Fingerprint {
 		return nil
+	}
+	if a.Simulated() != b.Simulated() {
+		return differing("the kind of times", kindOfTimes(a), kindOfTimes(b))
 	}
 	list := Environments(a, b)
 	if len(list) == 0 {
@@ -450,6 +453,13 @@ func onMachine(a, b rundir.Environment) []Mismatch {
 		list[i].Machine = true
 	}
 	return list
+}
+
+func kindOfTimes(e rundir.Environment) string {
+	if e.Simulated() {
+		return "simulated"
+	}
+	return "measured"
 }
 
 // Environments lists what differs in what runs stood on, without the settings of a store that

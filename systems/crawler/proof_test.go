@@ -17,14 +17,11 @@ import (
 func proof() suttest.Proof[*evidence] {
 	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
 		Unnoticed: map[string][]string{
-			"no operation has a client": {"change client of look", "change client of seed"},
-			"a read may be refused":     {"deny look"},
-			"a request may fail before it is at the web": {"exchange failed of pages",
-				"raise failed of pages"},
+			"no operation has a client":                  {"change client of look", "change client of seed"},
+			"a read may be refused":                      {"deny look"},
+			"a request may fail before it is at the web": {"raise failed of pages"},
 			"a little of a time, or who asked, means nothing": {"exchange agent of log",
 				"raise at_ns of log", "lower at_ns of log", "raise seen_ns of log", "lower seen_ns of log"},
-			"of a status matters whether it is an answer": {"raise status of log",
-				"lower status of log"},
 		},
 		Absent: map[string][]string{
 			"none is refused":    {"invent look", "invent seed"},

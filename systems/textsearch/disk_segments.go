@@ -131,13 +131,13 @@ func (s *segmented) final(ctx context.Context, a *Audit) error {
 	return s.use(ctx, func(x *index.Index) error {
 		snapshot := x.Snapshot()
 		defer snapshot.Release()
-		a.Generation = int64(snapshot.Generation())
+		a.Generation, a.Gone = int64(snapshot.Generation()), snapshot.Gone()
 		snapshot.Each(func(doc, version uint64) {
 			a.Documents = append(a.Documents, DocRow{doc, version})
 		})
 		a.Segments = []Segment{}
 		for _, g := range snapshot.Segments() {
-			a.Segments = append(a.Segments, Segment{g.ID, g.Docs, g.Deleted, g.Bytes, g.Whole})
+			a.Segments = append(a.Segments, Segment{g.ID, g.Docs, g.Bytes, g.Whole})
 		}
 		return x.Log(func(doc, version, seq uint64, deleted bool) {
 			if int64(seq) <= a.Generation {

@@ -37,7 +37,7 @@ func noSegments() map[string]string {
 
 // invariants are what must be true of every design. See
 // docs/decisions/2026-11-28-a-search-names-its-generation.md.
-func invariants(p Params) []check.Invariant {
+func invariants(Params) []check.Invariant {
 	s := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], facts)}
 	made := check.Effects{Table: changeFact, Kind: check.Named(KindIndex, KindDelete)}
 	return []check.Invariant{
@@ -56,7 +56,7 @@ func invariants(p Params) []check.Invariant {
 			"than were asked for", knowing(hitsMatch)),
 		s.State(Ranked, "hits are ordered by their scores; where BM25F is declared, each score follows "+
 			"from the answer's figures, these are right, and nothing better is left out",
-			knowing(ranked(p))),
+			knowing(ranked)),
 		s.State(NeverBack, "a search is of a generation that has each change which was promised to be "+
 			"in it by then, and none is of an earlier one than its client has seen",
 			knowing(neverBack)),
@@ -554,11 +554,7 @@ func near(a, b float64) bool {
 }
 
 // ranked compares scores.
-func ranked(p Params) func(judged) {
-	return func(j judged) { j.ranked(p) }
-}
-
-func (j judged) ranked(p Params) {
+func ranked(j judged) {
 	looks := j.looks()
 	every := 1 + len(looks)/rankedAtOne
 	several, tied := false, false
@@ -576,7 +572,7 @@ func (j judged) ranked(p Params) {
 			}
 		}
 		if j.Scoring == scoringBM25F && i%every == 0 {
-			tied = j.reckoned(l, p) || tied
+			tied = j.reckoned(l) || tied
 		}
 	}
 	j.Need(several, "no search found several documents")
@@ -615,7 +611,7 @@ func (j judged) moreOfTheSame(looks []*look) {
 
 // reckoned reckons the scores of an answer again, and says whether one that was left out is as good
 // as the last hit.
-func (j judged) reckoned(l *look, p Params) (tied bool) {
+func (j judged) reckoned(l *look) (tied bool) {
 	w, _, m := j.parsed(l)
 	n, mean := m.size()
 	if len(w.Terms) > 0 && (l.Found.Documents != n || !near(l.Length, mean)) {
@@ -630,8 +626,8 @@ func (j judged) reckoned(l *look, p Params) (tied bool) {
 	}
 	for _, term := range w.Terms {
 		least, most := m.Frequency(term), min(n, m.most(term))
-		if l.final && len(j.Segments) > 0 { // and two memories, of which one becomes a segment
-			most = min(most, least+j.deleted()+2*int64(p.FlushAt))
+		if l.final { // a merge since then has left even fewer
+			most = min(most, least+j.Gone)
 		}
 		if df[term] < least || df[term] > most {
 			j.Violate(l.ops(), "%s: %q is in %d documents, or %d with those that are gone, and the answer "+
@@ -640,14 +636,6 @@ func (j judged) reckoned(l *look, p Params) (tied bool) {
 		}
 	}
 	return j.best(l, m, w, func(v *version) float64 { return w.Score(v.text, n, mean, df) })
-}
-
-// deleted counts what is in segments and gone.
-func (j judged) deleted() (n int64) {
-	for _, s := range j.Segments {
-		n += s.Deleted
-	}
-	return n
 }
 
 // best compares hits with what they should be.

@@ -100,7 +100,7 @@ func (s *shelf) audit() textsearch.Audit {
 	now := s.Snapshot()
 	defer now.Release()
 	a := textsearch.Audit{Scoring: "bm25f", Corrects: true, Log: slices.Clone(s.log),
-		Documents: []textsearch.DocRow{}, Generation: int64(now.Generation()),
+		Documents: []textsearch.DocRow{}, Generation: int64(now.Generation()), Gone: now.Gone(),
 		Finds: []textsearch.FindRow{}}
 	now.Each(func(doc, version uint64) {
 		a.Documents = append(a.Documents, textsearch.DocRow{Doc: doc, Version: version})

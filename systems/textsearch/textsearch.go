@@ -99,7 +99,7 @@ type Hit struct {
 // Frequency is how many documents have a term.
 type Frequency struct {
 	Term      string `json:"term"`
-	Documents int64  `json:"documents" min:"0" doc:"documents that are deleted or replaced may still count, until the audit's segments have none of them"`
+	Documents int64  `json:"documents" min:"0" doc:"documents that are deleted or replaced may still count"`
 }
 
 // API is what each operation is as a call, in a history and over HTTP.
@@ -147,6 +147,7 @@ type Audit struct {
 	Documents []DocRow `json:"documents" doc:"what there is now, each once"`
 	// Generation is that of Documents.
 	Generation int64     `json:"generation" min:"0" doc:"of the documents"`
+	Gone       int64     `json:"gone" min:"0" doc:"how many versions that are deleted or replaced may still count in a frequency"`
 	Finds      []FindRow `json:"finds" doc:"what is found now for the last word of a title, of the newest two hundred versions that were indexed; and for its first word, of the newest twenty, ten hits, a hundred, and ten again"`
 	Segments   []Segment `json:"segments,omitempty" doc:"the files that make up the index, of a server that has such"`
 
@@ -178,7 +179,6 @@ type FindRow struct {
 type Segment struct {
 	ID        uint64 `json:"id"`
 	Documents int64  `json:"documents" min:"0"`
-	Deleted   int64  `json:"deleted,omitzero" min:"0" doc:"that were deleted or replaced since, and may still count in a frequency"`
 	Bytes     int64  `json:"bytes" min:"0"`
 	Whole     bool   `json:"whole" doc:"all of the file is there, and its checksum is right"`
 }

@@ -144,6 +144,14 @@ func (s *Snapshot) Release() { s.v.drop() }
 // Generation is the highest sequence number that the snapshot reflects; it reflects none above.
 func (s *Snapshot) Generation() uint64 { return s.v.generation }
 
+// Gone is how many versions that are deleted or replaced may still count in a document frequency.
+func (s *Snapshot) Gone() (n int64) {
+	for i := range s.v.leaves {
+		n += int64(s.v.leaves[i].marked)
+	}
+	return n
+}
+
 // Each calls a function with each document, in no order.
 func (s *Snapshot) Each(f func(doc, version uint64)) {
 	for i := range s.v.leaves {

@@ -185,6 +185,8 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/textsearch/index
 	STAMPEDE_PENDING=1000000 $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/taskqueue
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/writeheavy
+	$(BIN) calibrate flashsale --out bin/calibration.yaml
+	$(BIN) calibrate flashsale --held-out --out bin/calibration.yaml
 
 # Where make throughput keeps its runs, what it varies and how long each load lasts.
 THROUGHPUT ?= runs/throughput

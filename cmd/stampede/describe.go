@@ -4,14 +4,18 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/calibrate"
+	"stampede/harness/env/processes"
 	"stampede/harness/plain"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
+	"stampede/harness/sim"
 	"stampede/harness/sut"
 	"stampede/reports/words"
 	"stampede/systems"
@@ -44,11 +48,22 @@ func resolve(name string, opts scenario.Options) (resolved, error) {
 func newDescribe(a *app) *cobra.Command {
 	var opts scenario.Options
 	var variant string
+	var machine bool
 	cmd := &cobra.Command{
 		Use:   "describe <scenario>",
 		Short: "Show a scenario's resolved plan and where each value comes from",
-		Args:  cobra.ExactArgs(1),
+		Example: `  stampede describe flash-sale-100k --profile quick
+  stampede describe --machine > here.yaml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if machine {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if machine {
+				return a.describeMachine()
+			}
 			plan, err := resolve(args[0], opts)
 			if err != nil {
 				return err
@@ -63,7 +78,33 @@ func newDescribe(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&opts.Profile, "profile", "", scenario.ProfilesText)
 	cmd.Flags().StringArrayVar(&opts.Set, "set", nil, "override a value: path=value")
 	cmd.Flags().StringVar(&variant, "design", "", "describe one `design` instead")
+	cmd.Flags().BoolVar(&machine, "machine", false, "measure this machine in two seconds and "+
+		"print it as simulate --machine takes it")
 	return cmd
+}
+
+// describeMachine prints what a simulation needs to know of this machine: what can be measured
+// without a store. The rest is assumed, and a calibration measures more.
+func (a *app) describeMachine() error {
+	m := sim.DefaultMachine()
+	m.Cores = runtime.NumCPU()
+	m.Stalls = calibrate.Stalls(a.interrupts.soft, stallSpan)
+	dir, _, err := processes.DataFolder()
+	if err != nil {
+		return withCode(exitEnvironment, err)
+	}
+	flush, err := processes.FlushTime(dir)
+	if err != nil {
+		return withCode(exitEnvironment, err)
+	}
+	m.Postgres.Fsync = sut.Duration(flush)
+	text, err := scenario.ToYAML(m)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "# Measured are cores, stalls and fsync (its median); the rest is "+
+		"assumed.\n%s", text)
+	return err
 }
 
 // describe shows a plan. With control, the baseline runs once more at the end.

@@ -21,9 +21,19 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if f.simulated != nil {
 		command = "simulate"
 	}
-	line := typed{"stampede", command, plain.Word(name), "--profile", plan.Scenario.Profile,
-		"--seed", strconv.FormatUint(seed, 10)}
+	line := typed{"stampede", command, plain.Word(name)}
+	if f.from != "" { // which has the load
+		line[2] = plain.Word(plan.Scenario.Name)
+	} else {
+		line.flag("--profile", plan.Scenario.Profile)
+	}
+	line.flag("--seed", strconv.FormatUint(seed, 10))
 	line.flag("--machine", f.machine)
+	line.flag("--costs", f.costs)
+	line.flag("--from", f.from)
+	if f.scale > 0 && f.scale != 1 {
+		line.flag("--scale", strconv.FormatFloat(f.scale, 'g', -1, 64))
+	}
 	note := line.servers(f.servers)
 	line.flag("--target", admin.Redact(f.target))
 	line.flag("--target-ca", f.targetCA)

@@ -48,8 +48,8 @@ writes one offline HTML page.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(flagMistake(cmd, err))
 	})
-	addGrouped(root, runGroup, "Run", newRun(a), newSimulate(a), newKnee(a), newReplay(a),
-		newServe(a), newLab(a))
+	addGrouped(root, runGroup, "Run", newRun(a), newSimulate(a), newCalibrate(a), newKnee(a),
+		newReplay(a), newServe(a), newLab(a))
 	addGrouped(root, lookGroup, "Look", newList(a), newDescribe(a), newOpen(a), newUI(a),
 		newReport(a), newExport(a))
 	addGrouped(root, judgeGroup, "Judge", newCheck(a), newCompare(a))

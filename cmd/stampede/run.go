@@ -231,7 +231,7 @@ func (a *app) perform(
 		p.Logf("this takes %s", e)
 	}
 	if f.simulated != nil {
-		opts.BackendReason, opts.Again = "virtual time, assumed costs", 0
+		opts.BackendReason, opts.Again = "virtual time, "+f.simulated.Known, 0
 	} else if f.target == "" {
 		if err := a.chooseBackend(soft, &opts, f); err != nil {
 			return "", rundir.Summary{}, a.failed(exitEnvironment, env.Stopped(soft, err))
@@ -246,6 +246,9 @@ func (a *app) perform(
 	path, summary, err := run.Run(soft, a.interrupts.hard, opts)
 	if opts.Launcher != nil {
 		err = errors.Join(err, opts.Launcher.Close())
+	}
+	if err == nil && f.predicted != nil {
+		err = f.predicted.Write(path)
 	}
 	if err != nil {
 		return path, summary, a.runError(err, path)

@@ -14,9 +14,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"stampede/harness/calibrate"
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
 	"stampede/harness/run"
+	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 	"stampede/reports/words"
@@ -47,6 +49,14 @@ type runFlags struct {
 	replayed *replayed
 	// machine is the file of a simulation's machine, "" for the default one.
 	machine string
+	// costs is the file of a calibration, from a measured run, and scale a factor of the load.
+	costs, from string
+	scale       float64
+	// sweep is a value that takes several values, "" for none.
+	sweep string
+	// calibrated is what costs names, and predicted what was put beside the run.
+	calibrated *calibrate.File
+	predicted  *rundir.Prediction
 	// simulated is the machine on which models run in place of designs, nil for a real run.
 	simulated *run.Simulation
 }
@@ -328,6 +338,9 @@ func (f *runFlags) plan(name string) (resolved, error) {
 	}
 	opts.Set = set
 	plan, err := resolve(name, opts)
+	if f.simulated != nil {
+		plan.Scenario = scaled(plan.Scenario, f.scale)
+	}
 	return plan, f.asTyped(err)
 }
 

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,7 +22,8 @@ func newSimulate(a *app) *cobra.Command {
 		Use:   "simulate <scenario>",
 		Short: "Run a scenario on models of its designs, in virtual time",
 		Example: `  stampede simulate flash-sale-100k
-  stampede simulate flash-sale-100k --machine big.yaml --duration 20s`,
+  stampede simulate flash-sale-100k --machine big.yaml --duration 20s
+  stampede simulate flash-sale-100k --from flash-sale-100k --scale 100`,
 		Long: `Runs models of the designs in virtual time, under the scenario's load and faults, and
 judges their histories as run does. A model has the design's state and the costs of its
 steps; no store is started, and nothing is measured: every page says SIMULATED.
@@ -51,26 +55,40 @@ func (f *runFlags) defineSimulated(cmd *cobra.Command) {
 	fl.Float64Var(&f.rate, "rate", 0, "operations per second (load.arrival.rate)")
 	fl.StringVar(&f.fault, "fault", "", "a YAML file with a list of faults in place of the "+
 		"scenario's, or none")
-	fl.StringVar(&f.machine, "machine", "", "a YAML `file` with the machine; by default two cores, "+
-		"whose costs are assumed")
+	fl.StringVar(&f.machine, "machine", "", "a YAML `file` with the machine; by default that of "+
+		"--costs, or else two cores")
+	fl.StringVar(&f.costs, "costs", "", "what steps cost: calibrated, or a `file` that stampede "+
+		"calibrate wrote; assumed by default")
+	fl.StringVar(&f.from, "from", "", "a `run` that was measured: its load is predicted first and "+
+		"put beside what was measured")
+	fl.StringVar(&f.sweep, "sweep", "", "simulate once for each `value` of the machine, of scale or "+
+		"of stores.max_conns: cores=2,4,8")
+	fl.Float64Var(&f.scale, "scale", 1, "so many times the load: rates, operations and users")
 	fl.DurationVar(&f.timeout, "timeout", 0, "stop the run after this long, as Ctrl-C would")
 	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the run")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show phases and faults in a log")
 	f.defineOutput(cmd)
 	flagGroups(cmd,
-		[]string{"Load", "profile", "duration", "rate", "repeats", "seed", "fault", "set", "timeout"},
-		[]string{"Designs", "design", "baseline", "machine"},
+		[]string{"Load", "profile", "duration", "rate", "scale", "repeats", "seed", "fault", "set",
+			"timeout"},
+		[]string{"Designs", "design", "baseline", "machine", "costs", "from", "sweep"},
 		[]string{"Verdict", "fail-on", "against", "across-machines"},
 		[]string{"Output", "open", "out", "format", "color", "verbose", "html", "md", "junit",
 			"json", "metrics"})
 }
 
 // simulate runs the models of one scenario.
-func (a *app) simulate(name string, f runFlags) error {
+func (a *app) simulate(name string, f runFlags) (err error) {
 	f.backend = "auto"
-	machine, err := readMachine(f.machine)
-	if err != nil {
-		return usage(err)
+	if f.scale <= 0 {
+		return usage(errors.New("--scale must be more than zero"))
+	}
+	var measured *measuredRun
+	if f.from != "" {
+		if measured, err = f.openMeasured(name); err != nil {
+			return usage(err)
+		}
+		name, f.costs = measured.scenario(), cmp.Or(f.costs, calibratedCosts)
 	}
 	whole, err := resolve(name, scenario.Options{Profile: f.profile})
 	if err != nil {
@@ -84,8 +102,56 @@ func (a *app) simulate(name string, f runFlags) error {
 	if !f.some() {
 		f.variants = have
 	}
-	f.simulated = &run.Simulation{Machine: machine, Costs: whole.System.Costs()}
+	if err := f.onMachine(a.interrupts.soft, whole.System); err != nil {
+		return usage(err)
+	}
+	if measured != nil {
+		if err := a.holdAgainst(measured, &f); err != nil {
+			return err
+		}
+	}
+	if f.sweep != "" {
+		return a.sweepAll(name, f)
+	}
 	return a.runAll([]string{name}, f)
+}
+
+// onMachine chooses the machine of a simulation and the costs of its designs.
+func (f *runFlags) onMachine(ctx context.Context, s sut.System) (err error) {
+	designs := slices.DeleteFunc(slices.Clone(f.variants), func(name string) bool {
+		v, is := s.Variant(name)
+		return !is || v.Model == nil // which checkModels refuses
+	})
+	f.simulated = &run.Simulation{Costs: map[string]sim.Costs{}, Known: "assumed costs"}
+	for _, name := range designs {
+		f.simulated.Costs[name] = s.Costs()
+	}
+	base := sim.DefaultMachine()
+	if f.calibrated, err = f.calibration(ctx, s, designs); err != nil {
+		return err
+	}
+	if c := f.calibrated; c != nil {
+		base = c.Machine
+		f.simulated.Costs = c.Costs()
+		f.simulated.Known = "costs measured on " + c.Day()
+	}
+	f.simulated.Machine, err = readMachine(f.machine, base)
+	return err
+}
+
+// holdAgainst predicts what was measured, for the page of the simulation.
+func (a *app) holdAgainst(m *measuredRun, f *runFlags) error {
+	p, err := a.predict(m, f.calibrated, f.variants)
+	if err != nil {
+		return err
+	}
+	p.Scaled = f.changesLoad()
+	f.predicted = &p
+	f.seed = cmp.Or(f.seed, seedOf(m.summary))
+	if !p.Scaled {
+		f.simulated.Machine.Stalls.Share = m.stalls
+	}
+	return nil
 }
 
 // modelled are the scenario's designs that have a model.
@@ -126,19 +192,4 @@ func (f *runFlags) checkModels(plan resolved) error {
 		return usage(fmt.Errorf("%w; --fault none leaves all out", err))
 	}
 	return nil
-}
-
-// readMachine reads a machine from a file, over the default one, which "" is.
-func readMachine(file string) (m sim.Machine, err error) {
-	if m = sim.DefaultMachine(); file == "" {
-		return m, nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return m, fmt.Errorf("--machine: %w", err)
-	}
-	if err := scenario.DecodeInto(file, text, &m); err != nil {
-		return m, fmt.Errorf("--machine: %w", err)
-	}
-	return m, nil
 }

@@ -44,8 +44,9 @@ type System[S, P any] struct {
 	// Roles is the background work of every design, beside its own.
 	Roles   []Role[P]
 	Designs []Variant[S, P]
-	// Costs are those of sut.System.
-	Costs func() sim.Costs
+	// Costs and Calibration are those of sut.System.
+	Costs       func() sim.Costs
+	Calibration *sut.Calibration
 
 	Invariants func(P) []check.Invariant
 	// Races and NoRaces are those of sut.System, and so are the reasons in Unseen, why an
@@ -116,6 +117,8 @@ type Model[S any] struct {
 	Pending func() (left int64, what string)
 	// Audit is the final truth, a value of the type that the API has for it.
 	Audit func() any
+	// Gauge is State's, and takes time as an operation does. Nil: it has none.
+	Gauge func(*sim.Process) any
 }
 
 // Waiter has work in its own memory, and says how much and what that is.
@@ -150,8 +153,8 @@ func (s System[S, P]) Sut() sut.System {
 		GoesOn:     s.goesOn(),
 		Variants:   s.variants(),
 		Invariants: s.invariants,
-		Costs:      s.Costs,
-		Races:      s.Races, NoRaces: s.NoRaces,
+		Costs:      s.Costs, Calibration: s.Calibration,
+		Races: s.Races, NoRaces: s.NoRaces,
 		Target: s.API.Target, Handler: s.API.Handler,
 		TargetNotApplicable: s.Unseen,
 	}

@@ -17,7 +17,11 @@ func (o *opener[S, P]) model(c *sim.Cluster, cfg sut.Config) (sut.Instance, erro
 	if err != nil {
 		return nil, o.opening("the model of ", err)
 	}
-	return &simulated[S]{o.variant.Model(c, p, cfg), o.system.API}, nil
+	i := &simulated[S]{o.variant.Model(c, p, cfg), o.system.API}
+	if i.model.Gauge != nil {
+		return &watched[S]{i}, nil
+	}
+	return i, nil
 }
 
 // simulated is a model as an instance.
@@ -51,6 +55,18 @@ func (i *simulated[S]) Audit(context.Context) (json.RawMessage, error) {
 	raw, err := json.Marshal(i.model.Audit())
 	if err != nil {
 		return nil, fmt.Errorf("encoding the audit: %w", err)
+	}
+	return raw, nil
+}
+
+// watched is a model with a gauge.
+type watched[S any] struct{ *simulated[S] }
+
+// Sample asks the gauge.
+func (i *watched[S]) Sample(ctx context.Context) (json.RawMessage, error) {
+	raw, err := json.Marshal(i.model.Gauge(sim.In(ctx)))
+	if err != nil {
+		return nil, fmt.Errorf("encoding what the gauge saw: %w", err)
 	}
 	return raw, nil
 }

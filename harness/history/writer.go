@@ -18,6 +18,8 @@ const (
 	// flushEvery is how often partial chunks are written out, twice as often
 	// as promised.
 	flushEvery = 500 * time.Millisecond
+	// drainPoll is how often it is looked whether the disk has caught up.
+	drainPoll = 50 * time.Microsecond
 	// backlogLimit bounds the bytes that wait for the disk.
 	backlogLimit = 64 << 20
 )
@@ -137,12 +139,9 @@ func (w *Writer) Window(win Window) error {
 	if err != nil {
 		return fmt.Errorf("history: encode window %q: %w", win.Name, err)
 	}
-	w.fileMu.Lock()
-	defer w.fileMu.Unlock()
-	if err := w.writeLocked(frame); err != nil {
+	if err := w.frame(frame, &w.windows); err != nil {
 		return fmt.Errorf("history: write window %q: %w", win.Name, err)
 	}
-	w.windows++
 	return nil
 }
 
@@ -156,12 +155,24 @@ func (w *Writer) Sample(s Sample) error {
 	if err != nil {
 		return fmt.Errorf("history: encode the sample of %v: %w", s.From, err)
 	}
+	if err := w.frame(frame, &w.samples); err != nil {
+		return fmt.Errorf("history: write the sample of %v: %w", s.From, err)
+	}
+	return nil
+}
+
+// frame writes a frame that is no chunk and counts it. In virtual time it comes after the chunks
+// that were handed over before, so that the same load leaves the same file.
+func (w *Writer) frame(frame []byte, count *int) error {
+	for w.waits.Load() && w.backlog.Load() > 0 {
+		time.Sleep(drainPoll)
+	}
 	w.fileMu.Lock()
 	defer w.fileMu.Unlock()
 	if err := w.writeLocked(frame); err != nil {
-		return fmt.Errorf("history: write the sample of %v: %w", s.From, err)
+		return err
 	}
-	w.samples++
+	*count++
 	return nil
 }
 

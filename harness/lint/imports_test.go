@@ -232,10 +232,11 @@ func places() []place {
 			},
 			[]string{
 				"systems", "harness/env", "harness/topics", "harness/stores", "harness/design",
-				"harness/interleave", "harness/suttest", "harness/telemetry",
+				"harness/interleave", "harness/suttest", "harness/telemetry", "harness/calibrate",
 			},
 			"drivers belong to systems/*, harness/env, harness/topics, harness/stores, " +
-				"harness/design, harness/interleave, harness/suttest and harness/telemetry",
+				"harness/design, harness/interleave, harness/suttest, harness/telemetry and " +
+				"harness/calibrate",
 		},
 		{
 			[]string{"github.com/riverqueue/river", "github.com/netresearch/go-cron"},

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -59,6 +60,7 @@ func (r *runner) breakSimulated(c *sim.Cluster) ([]history.Window, error) {
 		if err != nil {
 			return nil, err
 		}
+		c.Redis.Journal = max(c.Redis.Journal, losing(f))
 		*w = history.Window{Name: f.Name, Kind: history.FaultWindow, Fault: made.String()}
 		w.Start = start + f.At.D()
 		w.End = w.Start + f.For.D()
@@ -101,10 +103,7 @@ func inject(c *sim.Cluster, f scenario.Fault) simulatedFault {
 		kill()
 		return simulatedFault{store.Restart, func() string { return "it was killed" }}
 	case fault.PowerLoss:
-		loses := f.Loses.D()
-		if loses == 0 {
-			loses = fault.DefaultLoses
-		}
+		loses := losing(f)
 		c.Redis.PowerLoss(loses)
 		return simulatedFault{c.Redis.Restart, func() string {
 			return "it lost its last " + loses.String()
@@ -127,12 +126,19 @@ func inject(c *sim.Cluster, f scenario.Fault) simulatedFault {
 	return simulatedFault{func() { link.Impose(sim.Condition{}) }, lost}
 }
 
+// losing is how much a loss of power takes back, 0 of another fault.
+func losing(f scenario.Fault) time.Duration {
+	if fault.Kind(f.Kind) != fault.PowerLoss {
+		return 0
+	}
+	return cmp.Or(f.Loses.D(), fault.DefaultLoses)
+}
+
 // back is how long a store takes to answer once a fault has ended.
 func back(m sim.Machine, f scenario.Fault) time.Duration {
 	if kind := fault.Kind(f.Kind); kind != fault.Kill && kind != fault.PowerLoss {
 		return 0
 	}
-	ms := map[sut.Service]float64{sut.Postgres: m.Postgres.RecoveryMS, sut.Redis: m.Redis.RestartMS,
-		sut.Kafka: m.Kafka.RestartMS}[sut.Service(f.Target)]
-	return time.Duration(ms * float64(time.Millisecond))
+	return map[sut.Service]sut.Duration{sut.Postgres: m.Postgres.Recovery,
+		sut.Redis: m.Redis.Restart, sut.Kafka: m.Kafka.Restart}[sut.Service(f.Target)].D()
 }

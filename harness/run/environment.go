@@ -47,6 +47,17 @@ func describeHost() rundir.Environment {
 	return e
 }
 
+// HostDigest identifies this machine, and HostOf that of a run: they are equal where figures may
+// be compared, as far as those do not depend on the stores.
+func HostDigest() string { return fingerprint(describeHost()) }
+
+// HostOf is HostDigest of the machine of a run.
+func HostOf(e rundir.Environment) string {
+	return fingerprint(rundir.Environment{OS: e.OS, Kernel: e.Kernel, CPU: e.CPU, Cores: e.Cores,
+		MemoryBytes: e.MemoryBytes, Governor: e.Governor, CPULimitCores: e.CPULimitCores,
+		MemoryLimitBytes: e.MemoryLimitBytes})
+}
+
 // controlGroup is the folder of this process's control group (version 2).
 func controlGroup() (string, bool) {
 	text, err := os.ReadFile("/proc/self/cgroup")

@@ -15,10 +15,12 @@ import (
 	"stampede/harness/sut"
 )
 
-// Simulation is the machine that models run on, and what their steps cost.
+// Simulation is the machine that models run on, and what the steps of each design's model cost.
 type Simulation struct {
 	Machine sim.Machine
-	Costs   sim.Costs
+	Costs   map[string]sim.Costs
+	// Known says how the costs are known.
+	Known string
 }
 
 // repeatSeed tells the seeds of repeats apart: an odd number without a pattern.
@@ -40,6 +42,31 @@ func (m *Simulation) environment(reason string) (rundir.Environment, error) {
 	return e, nil
 }
 
+// processor is the CPU time that the components needed.
+func (m *Simulation) processor(c *sim.Cluster, design string, result load.Result,
+) *rundir.Processor {
+	p := &rundir.Processor{Operations: result.Load.Started}
+	drawn := c.Drawn()
+	for _, part := range []struct {
+		name, component string
+		costs           map[string]sim.Cost
+	}{
+		{rundir.GeneratorPart, "app", m.Costs[design].App},
+		{string(sut.Postgres), "postgres", m.Costs[design].Postgres},
+		{string(sut.Redis), "redis", m.Costs[design].Redis},
+		{string(sut.Kafka), "kafka", m.Costs[design].Kafka},
+	} {
+		ns := 0.0
+		for name, cost := range part.costs {
+			ns += float64(drawn[part.component][name] * cost.MeanNS)
+		}
+		if ns > 0 {
+			p.Parts = append(p.Parts, rundir.ProcessorPart{Name: part.name, NS: int64(ns)})
+		}
+	}
+	return p
+}
+
 // simulate is the life of a trial in virtual time: the variant's model under the scenario's
 // load and faults, drained and audited, with a history like any other.
 func (r *runner) simulate(slot rundir.Slot, t *trial) (err error) {
@@ -53,12 +80,13 @@ func (r *runner) simulate(slot rundir.Slot, t *trial) (err error) {
 	defer s.Close()
 	machine := r.Simulate.Machine
 	machine.Postgres.Connections = r.Scenario.Stores.MaxConns
-	c, err := sim.NewCluster(s, machine, r.Simulate.Costs)
+	c, err := sim.NewCluster(s, machine, r.Simulate.Costs[v.Name])
 	if err != nil {
 		return err
 	}
 	inst, err := v.Model(c, sut.Config{Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
-		Timeout: r.Scenario.Load.Timeout.D()})
+		Timeout: r.Scenario.Load.Timeout.D(), Kafka: r.Scenario.Stores.Kafka,
+		Replicas: r.Scenario.Replicas})
 	if err != nil {
 		return fmt.Errorf("making the model of %s: %w", v.Name, err)
 	}
@@ -99,10 +127,13 @@ func (r *runner) recordSimulated(
 	if t.faults, err = r.breakSimulated(c); err != nil {
 		return err
 	}
+	if gauge, is := inst.(sut.Gauge); is {
+		defer sut.WatchSimulated(ctx, c.Sim, gauge, samplePeriod, h.Sample)()
+	}
 	result, err := load.Simulate(ctx, r.loadPlan(base, workload), c.Sim, inst.Do,
 		h.Shard(), live)
 	t.fill(result)
-	t.Bottleneck = c.Sim.Bottleneck()
+	t.Bottleneck, t.Processor = c.Sim.Bottleneck(), r.Simulate.processor(c, slot.Variant, result)
 	for _, w := range t.faults { // what outlasts the load is healed too
 		if err == nil && w.Over() > c.Sim.Now() {
 			err = c.Sim.Run(ctx, w.Over())

@@ -16,22 +16,44 @@ func (s Scenario) YAML() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return written(tree), nil
+}
+
+// ToYAML writes a value of another kind, such that DecodeInto gives it back.
+func ToYAML(v any) ([]byte, error) {
+	tree, err := jsonTree(v)
+	if err != nil {
+		return nil, err
+	}
+	return written(tree), nil
+}
+
+func written(tree *node) []byte {
 	var b bytes.Buffer
 	emit(&b, tree, 0)
-	return b.Bytes(), nil
+	return b.Bytes()
+}
+
+// jsonTree turns a value into nodes by way of its JSON.
+func jsonTree(v any) (*node, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	p := &parsing{at: inFile("JSON")}
+	tree := p.tree(data)
+	if err := p.err(); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return tree, nil
 }
 
 // treeOf turns a scenario into nodes by way of its JSON, which has the fields
 // in their order and is YAML too.
 func treeOf(s Scenario) (*node, error) {
-	data, err := json.Marshal(s)
+	tree, err := jsonTree(s)
 	if err != nil {
-		return nil, fmt.Errorf("encode scenario: %w", err)
-	}
-	p := &parsing{at: inFile("JSON")}
-	tree := p.tree(data)
-	if err := p.err(); err != nil {
-		return nil, fmt.Errorf("encode scenario: %w", err)
+		return nil, err
 	}
 	if s.Load.Arrival.Process == "" {
 		tree.get("load").remove("arrival") // a closed loop has none

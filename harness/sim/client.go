@@ -16,7 +16,12 @@ func newApp(s *Sim, threads int, cpu *CPU, costs map[string]Cost) *App {
 }
 
 // Burn is a step that needs CPU of the application, by the name of its cost.
-func (a *App) Burn(name string) Step { return a.threads.Burn(a.demands.draw(name, 1)) }
+func (a *App) Burn(name string) Step { return a.BurnTimes(name, 1) }
+
+// BurnTimes is Burn with a multiple of the mean, such as the number of events.
+func (a *App) BurnTimes(name string, n float64) Step {
+	return a.threads.Burn(a.demands.draw(name, n))
+}
 
 // Client is the application's side of a store: its own CPU before and after each round trip,
 // and the link between them.
@@ -34,7 +39,7 @@ type Client struct {
 const messageBytes = 256
 
 func (a *App) client(n Network, store *component) *Client {
-	link := NewLink(a.s, store.name+".link", micros(n.LatencyUS), n.BytesPerS)
+	link := NewLink(a.s, store.name+".link", n.Latency.D(), n.BytesPerS)
 	c := &Client{app: a, store: store.name, Link: link, Bytes: messageBytes}
 	c.send = func(ch *chain, bytes int64) { ch.push(c.work(), link.There(bytes)) }
 	c.receive = func(ch *chain, bytes int64) { ch.push(link.Back(bytes), c.work()) }

@@ -39,9 +39,17 @@ func (m *component) exit(c *chain) {
 	m.inside = m.inside[:len(m.inside)-1]
 }
 
-// start and abandon are for chains that wait until the component resumes.
+// start and abandon are for chains that wait until the component resumes. A command that has come
+// to it is executed then, also for nobody.
 func (m *component) start(*chain, int64) bool { return false }
-func (m *component) abandon(*chain)           {}
+
+func (m *component) abandon(c *chain) {
+	if n := len(c.steps); n > 0 {
+		if e, sent := c.steps[n-1].of.(*effective); sent {
+			m.s.chain(func(error) {}, Step{of: e, n: c.steps[n-1].n, in: m})
+		}
+	}
+}
 
 // Pause freezes the component: what is inside stays there, and what comes waits.
 func (m *component) Pause() { m.paused = true }
@@ -74,12 +82,17 @@ func (m *component) die() {
 	}
 }
 
-// restartAfter lets the component live again after a time, unless it dies before.
-func (m *component) restartAfter(d time.Duration) {
+// restartAfter lets the component live again after a time, unless it dies before, and then calls
+// what is to be called.
+func (m *component) restartAfter(d time.Duration, then ...func()) {
 	life := m.life
 	m.s.After(d, func() {
-		if m.life == life {
-			m.down = false
+		if m.life != life {
+			return
+		}
+		m.down = false
+		for _, f := range then {
+			f()
 		}
 	})
 }

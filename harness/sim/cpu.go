@@ -170,6 +170,23 @@ func (c *CPU) Stall(d time.Duration) {
 	k.until += d
 }
 
+// stallNow lets a machine's stalls begin.
+func (c *CPU) stallNow(m Stalls) {
+	if m.Share == 0 {
+		return
+	}
+	lengths := c.s.Stream(c.name + ".stalls")
+	pause := rounded(float64(m.Length) / m.Share / float64(c.servers))
+	var next func()
+	next = func() {
+		c.s.After(lengths.Exp(pause), func() {
+			c.Stall(lengths.LogNormal(m.Length.D(), m.CV))
+			next()
+		})
+	}
+	next()
+}
+
 // Usage is what the cores did.
 func (c *CPU) Usage() []Usage {
 	u := c.usage()

@@ -19,7 +19,7 @@ import (
 func fixedCluster(t testing.TB, s *sim.Sim, change func(*sim.Machine)) *sim.Cluster {
 	t.Helper()
 	m := sim.DefaultMachine()
-	m.Cores, m.Postgres.FsyncCV, m.Network.LatencyUS = 8, 0, 1
+	m.Cores, m.Postgres.FsyncCV, m.Network.Latency = 8, 0, sim.Duration(time.Microsecond)
 	m.Postgres.Connections = 2
 	if change != nil {
 		change(&m)
@@ -29,7 +29,8 @@ func fixedCluster(t testing.TB, s *sim.Sim, change func(*sim.Machine)) *sim.Clus
 		App: map[string]sim.Cost{
 			"postgres": {MeanNS: 1e5}, "redis": {MeanNS: 1e5}, "kafka": {MeanNS: 1e5},
 		},
-		Postgres: cost("work"), Redis: cost("work"), Kafka: cost("request"),
+		Postgres: map[string]sim.Cost{"work": {MeanNS: 1e5}, sim.Begin: {MeanNS: 1e5}},
+		Redis:    cost("work"), Kafka: cost("request"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -588,5 +589,85 @@ func TestStall(t *testing.T) {
 			t.Errorf("%+v", u)
 		}
 		s.Close()
+	}
+}
+
+// TestRedisExecutesForNobody: a command that has reached the server is executed, also if who sent
+// it gave up while the server was frozen, or in its queue; one that is lost with it is not.
+func TestRedisExecutesForNobody(t *testing.T) {
+	s := sim.New(1)
+	defer s.Close()
+	redis := fixedCluster(t, s, nil).Redis
+	m := sim.NewMap[string, time.Duration](redis)
+	set := func(key string, limit time.Duration) func(*sim.Process) {
+		return func(p *sim.Process) {
+			err := p.Within(limit, func() {
+				p.Do(redis.Execute(func() { m.Set(key, s.Now()) }, "work"))
+			})
+			if !errors.Is(err, sim.ErrDeadline) {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	}
+	try(s, 0, set("queued", 50*us))
+	try(s, 9950*us, set("executed", 5*ms)) // frozen in the middle
+	s.At(10*ms, redis.Pause)
+	try(s, 11*ms, set("frozen", 5*ms))
+	s.At(20*ms, redis.Resume)
+	s.At(30*ms, redis.Pause)
+	try(s, 31*ms, set("killed", 5*ms))
+	s.At(40*ms, func() { redis.Kill(false) })
+	s.At(50*ms, redis.Restart)
+	run(t, s, math.MaxInt64)
+	for key, want := range map[string]time.Duration{"queued": 100 * us, "executed": 20 * ms,
+		"frozen": 20100 * us, "killed": 0} {
+		if at, _ := m.Get(key); at != want {
+			t.Errorf("%s: executed at %v, want %v", key, at, want)
+		}
+	}
+	m.DeleteFunc(func(key string, _ time.Duration) bool { return key != "frozen" })
+	if _, is := m.Get("frozen"); !is || m.Len() != 1 {
+		t.Errorf("%d keys are left", m.Len())
+	}
+}
+
+// TestProduceAll: records that are acknowledged together have offsets in their order, also among
+// those of others; if the answer to one is lost the producer gives up after its time, and its
+// partition takes others again.
+func TestProduceAll(t *testing.T) {
+	s := sim.New(1)
+	defer s.Close()
+	kafka := fixedCluster(t, s, nil).Kafka
+	kafka.Delivery = 50 * ms
+	topic := sim.NewTopic[int](kafka, "topic", 1)
+	offsets := map[int]int{}
+	all := func(list ...int) func(*sim.Process) {
+		return func(p *sim.Process) {
+			p.Do(topic.ProduceAll(0, list, func(int) int64 { return 100 },
+				func(v, offset int) { offsets[v] = offset }))
+		}
+	}
+	try(s, 0, func(p *sim.Process) { p.Do(topic.Produce(0, 0, 100)) })
+	three, none := try(s, 0, all(1, 2, 3)), try(s, 0, all())
+	s.At(10*ms, func() { kafka.Client.Link.Impose(sim.Condition{LoseBack: true}) })
+	lost := try(s, 10*ms, all(4, 5, 6, 7, 8, 9, 10, 11))
+	s.At(20*ms, func() { kafka.Client.Link.Impose(sim.Condition{}) })
+	later := try(s, 100*ms, all(12))
+	run(t, s, math.MaxInt64)
+	if got := fmt.Sprint(topic.Records(0)); got != "[0 1 2 3 4 5 6 7 8 9 10 11 12]" {
+		t.Errorf("the partition has %s", got)
+	}
+	for v, offset := range offsets {
+		if v != offset {
+			t.Errorf("%d is at %d", v, offset)
+		}
+	}
+	if len(offsets) != 12 {
+		t.Errorf("%d offsets", len(offsets))
+	}
+	none.is(t, "none", nil, 0)
+	if three.err != nil || later.err != nil || !errors.Is(lost.err, sim.ErrLost) ||
+		lost.at < 60*ms || lost.at > 61*ms {
+		t.Errorf("three: %v, lost: %v at %v, later: %v", three.err, lost.err, lost.at, later.err)
 	}
 }

@@ -10,17 +10,20 @@ import (
 type Kafka struct {
 	component
 	// Client is the application's side.
-	Client  *Client
-	machine KafkaMachine
-	cpu     *CPU
-	network time.Duration
-	demands demands
+	Client *Client
+	// Delivery is how long a producer waits for the answer to a request before its records count
+	// as lost; 0 is for ever.
+	Delivery time.Duration
+	machine  KafkaMachine
+	cpu      *CPU
+	network  time.Duration
+	demands  demands
 }
 
 func newKafka(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Kafka {
 	return &Kafka{
 		component: component{s: s, name: "kafka"}, machine: m.Kafka, cpu: cpu,
-		network: micros(m.Network.LatencyUS), demands: s.demands("kafka", costs),
+		network: m.Network.Latency.D(), demands: s.demands("kafka", costs),
 	}
 }
 
@@ -28,7 +31,7 @@ func newKafka(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Kafka {
 func (k *Kafka) Kill() { k.die() }
 
 // Restart starts the broker after a Kill.
-func (k *Kafka) Restart() { k.restartAfter(micros(1000 * k.machine.RestartMS)) }
+func (k *Kafka) Restart() { k.restartAfter(k.machine.Restart.D()) }
 
 // Topic is partitions with records.
 type Topic[V any] struct {
@@ -42,17 +45,22 @@ type partition[V any] struct {
 	queue   *Partition
 	thread  *Threads // the broker has one request of a connection at a time
 	records []V
-	arrived *Signal
+	// Batches are stored in the order in which they were sent, as an idempotent producer's are:
+	// turn is the number of the next one, over are later ones that failed, and waiting others.
+	sent, turn int64
+	over       map[int64]bool
+	waiting    map[int64]*chain
+	readers    []*Signal // of its consumers
 }
 
 // NewTopic returns an empty topic.
 func NewTopic[V any](k *Kafka, name string, partitions int) *Topic[V] {
 	t := &Topic[V]{kafka: k}
 	for i := range partitions {
-		of := &partition[V]{kafka: k, arrived: NewSignal(k.s)}
+		of := &partition[V]{kafka: k, over: map[int64]bool{}, waiting: map[int64]*chain{}}
 		name := fmt.Sprintf("kafka.%s.%d", name, i)
 		of.thread = NewThreads(k.s, name+".requests", 1, k.cpu)
-		of.queue = NewPartition(k.s, name, micros(k.machine.LingerUS),
+		of.queue = NewPartition(k.s, name, k.machine.Linger.D(),
 			int64(k.machine.BatchBytes), k.machine.InFlight, of.send)
 		t.partitions = append(t.partitions, of)
 	}
@@ -70,13 +78,50 @@ type producing[V any] struct {
 }
 
 func (r *producing[V]) start(c *chain, bytes int64) bool {
-	r.to.queue.add(record{c, r}, bytes)
+	r.to.queue.add(record{chain: c, stored: r}, bytes)
 	return false
 }
 
 func (*producing[V]) abandon(*chain) {} // it is sent all the same
 
 func (r *producing[V]) stored() { r.to.records = append(r.to.records, r.value) }
+
+// ProduceAll is Produce for records that are sent one after another and acknowledged when all
+// are. It calls stored with the offset of each record once that is in the partition.
+func (t *Topic[V]) ProduceAll(
+	partition int, list []V, bytes func(V) int64, stored func(v V, offset int),
+) Step {
+	return Step{of: &producingAll[V]{t.partitions[partition], list, bytes, stored}}
+}
+
+type producingAll[V any] struct {
+	to    *partition[V]
+	list  []V
+	bytes func(V) int64
+	told  func(v V, offset int)
+}
+
+func (r *producingAll[V]) start(c *chain, _ int64) bool {
+	for i, v := range r.list {
+		one := record{chain: c, stored: &oneOf[V]{r, v}, more: i+1 < len(r.list)}
+		r.to.queue.add(one, r.bytes(v))
+	}
+	return len(r.list) == 0
+}
+
+func (*producingAll[V]) abandon(*chain) {} // they are sent all the same
+
+// oneOf is a record of several.
+type oneOf[V any] struct {
+	of    *producingAll[V]
+	value V
+}
+
+func (r *oneOf[V]) stored() {
+	to := r.of.to
+	to.records = append(to.records, r.value)
+	r.of.told(r.value, len(to.records)-1)
+}
 
 // send takes a batch to the broker and its answer back.
 func (p *partition[V]) send(b *Batch, done func(error)) {
@@ -90,8 +135,50 @@ func (p *partition[V]) send(b *Batch, done func(error)) {
 	if k.machine.Followers > 0 {
 		replicate.n = int64(2 * k.network)
 	}
-	k.s.chain(done, k.Client.SendBytes(b.Bytes), work, replicate, Step{of: instant(p.store)},
-		k.Client.Receive()).batch = b
+	b.number = p.sent
+	p.sent++
+	answered := false
+	request := k.s.chain(func(err error) {
+		answered = true
+		p.pass(b.number) // if it was not stored
+		done(err)
+	}, k.Client.SendBytes(b.Bytes), work, replicate, Step{of: (*inTurn[V])(p), in: &k.component},
+		Step{of: instant(p.store)}, k.Client.Receive())
+	request.batch = b
+	if k.Delivery > 0 {
+		k.s.After(k.Delivery, func() {
+			if !answered {
+				request.fail(ErrLost)
+			}
+		})
+	}
+}
+
+// inTurn waits until all batches that were sent before are stored or have failed.
+type inTurn[V any] partition[V]
+
+func (w *inTurn[V]) start(c *chain, _ int64) bool {
+	if c.batch.number > w.turn {
+		w.waiting[c.batch.number] = c
+		return false
+	}
+	return true
+}
+
+func (w *inTurn[V]) abandon(c *chain) { delete(w.waiting, c.batch.number) }
+
+// pass lets the batch after one have its turn.
+func (p *partition[V]) pass(number int64) {
+	if number < p.turn {
+		return
+	}
+	for p.over[number] = true; p.over[p.turn]; p.turn++ {
+		delete(p.over, p.turn)
+	}
+	if c := p.waiting[p.turn]; c != nil {
+		delete(p.waiting, p.turn)
+		c.wake()
+	}
 }
 
 // store makes a batch visible.
@@ -99,69 +186,160 @@ func (p *partition[V]) store(c *chain, _ int64) {
 	for _, r := range c.batch.entries {
 		r.stored.stored()
 	}
-	for p.arrived.Wake() { // everybody
+	p.pass(c.batch.number)
+	for _, reader := range p.readers {
+		for reader.Wake() { // everybody
+		}
 	}
 }
 
-// Consumer reads a partition for a group: it polls, works and commits its position. After a
-// crash the group's next one begins at the committed position, so that records come again.
+// Records are those of a partition, in order.
+func (t *Topic[V]) Records(partition int) []V { return t.partitions[partition].records }
+
+// Consumer reads partitions for a group: it polls, works and commits its positions. After a
+// crash the group's next one begins at the committed positions, so that records come again.
 type Consumer[V any] struct {
-	of              *partition[V]
-	position, taken int
-	committed       int
-	from            time.Duration // before it, the group has not noticed the crash
+	kafka   *Kafka
+	of      []*reading[V]
+	next    int // of them it is that is fetched from first
+	arrived *Signal
+	from    time.Duration // before it, the group has not noticed the crash
 }
 
-// Consumer returns a reader that begins at the first record.
-func (t *Topic[V]) Consumer(partition int) *Consumer[V] {
-	return &Consumer[V]{of: t.partitions[partition]}
+// reading is how far a consumer is in a partition.
+type reading[V any] struct {
+	*partition[V]
+	number, position, taken, committed int
+}
+
+// Consumer returns a reader of some partitions that begins at their first records.
+func (t *Topic[V]) Consumer(partitions ...int) *Consumer[V] {
+	c := &Consumer[V]{kafka: t.kafka, arrived: NewSignal(t.kafka.s)}
+	for _, n := range partitions {
+		p := t.partitions[n]
+		p.readers = append(p.readers, c.arrived)
+		c.of = append(c.of, &reading[V]{partition: p, number: n})
+	}
+	return c
 }
 
 // Poll is a step that fetches at most so many records, at least one; it waits for it.
 func (c *Consumer[V]) Poll(most int) Step { return Step{of: instant(c.poll), n: int64(most)} }
 
 // Records are what the last Poll fetched.
-func (c *Consumer[V]) Records() []V { return c.of.records[c.position:c.taken] }
+func (c *Consumer[V]) Records() (all []V) {
+	if len(c.of) == 1 {
+		return c.of[0].fetched()
+	}
+	for _, p := range c.of {
+		all = append(all, p.fetched()...)
+	}
+	return all
+}
+
+func (p *reading[V]) fetched() []V { return p.records[p.position:p.taken] }
+
+// Fetched calls see for each record that the last Poll fetched.
+func (c *Consumer[V]) Fetched(see func(partition, offset int, v V)) {
+	for _, p := range c.of {
+		for i, v := range p.fetched() {
+			see(p.number, p.position+i, v)
+		}
+	}
+}
+
+// Committed is the position of a partition that the group has.
+func (c *Consumer[V]) Committed(partition int) int { return c.at(partition).committed }
+
+// Seek makes the next Poll go on at an offset.
+func (c *Consumer[V]) Seek(partition, offset int) {
+	p := c.at(partition)
+	p.position, p.taken = offset, offset
+}
+
+func (c *Consumer[V]) at(partition int) *reading[V] {
+	for _, p := range c.of {
+		if p.number == partition {
+			return p
+		}
+	}
+	panic(fmt.Sprintf("the consumer does not read partition %d", partition))
+}
 
 // Lag is how many records are not committed.
-func (c *Consumer[V]) Lag() int { return len(c.of.records) - c.committed }
+func (c *Consumer[V]) Lag() (n int) {
+	for _, p := range c.of {
+		n += len(p.records) - p.committed
+	}
+	return n
+}
 
 // Commit is a step: what the last Poll fetched is done with.
 func (c *Consumer[V]) Commit() Step { return Step{of: instant(c.commit)} }
 
-// Crash is the end of the process that reads: the position is the committed one again, and
+// Crash is the end of the process that reads: the positions are the committed ones again, and
 // polls wait until the group has noticed, which takes its session's timeout.
 func (c *Consumer[V]) Crash(timeout time.Duration) {
-	c.position, c.taken = c.committed, c.committed
-	c.from = c.of.kafka.s.now + timeout
+	for _, p := range c.of {
+		p.position, p.taken = p.committed, p.committed
+	}
+	c.from = c.kafka.s.now + timeout
 }
 
 func (c *Consumer[V]) poll(ch *chain, most int64) {
-	k := c.of.kafka
-	c.position = c.taken
+	k := c.kafka
+	for _, p := range c.of {
+		p.position = p.taken
+	}
 	in := &k.component
-	fetch := instant(func(*chain, int64) {
-		c.taken = min(len(c.of.records), c.position+int(most))
-	})
-	ch.push(Step{of: delay{}, n: int64(c.from - k.s.now)}, k.Client.Send(),
+	fetch := instant(func(*chain, int64) { c.fetch(int(most)) })
+	ch.push(Step{of: delay{}, n: int64(max(c.from-k.s.now, 0))}, k.Client.Send(),
 		Step{of: (*available[V])(c), in: in},
 		Step{of: k.cpu, n: int64(k.demands.optional("fetch", 1)), in: in},
 		Step{of: fetch, in: in}, k.Client.Receive())
 }
 
+// fetch takes records, from another partition first each time.
+func (c *Consumer[V]) fetch(most int) {
+	for i := range c.of {
+		p := c.of[(c.next+i)%len(c.of)]
+		p.taken = min(len(p.records), p.position+most)
+		most -= p.taken - p.position
+	}
+	c.next = (c.next + 1) % len(c.of)
+}
+
 func (c *Consumer[V]) commit(ch *chain, _ int64) {
-	k := c.of.kafka
-	mark := instant(func(*chain, int64) { c.committed, c.position = c.taken, c.taken })
+	k := c.kafka
+	mark := instant(func(*chain, int64) {
+		for _, p := range c.of {
+			p.committed, p.position = p.taken, p.taken
+		}
+	})
+	k.ask(ch, mark)
+}
+
+// Ask is a step: a request without records, such as for offsets.
+func (k *Kafka) Ask() Step {
+	return Step{of: instant(func(ch *chain, _ int64) { k.ask(ch, func(*chain, int64) {}) })}
+}
+
+func (k *Kafka) ask(ch *chain, do instant) {
 	ch.push(k.Client.Send(),
 		Step{of: k.cpu, n: int64(k.demands.optional("request", 1)), in: &k.component},
-		Step{of: mark}, k.Client.Receive())
+		Step{of: do}, k.Client.Receive())
 }
 
 // available waits for a record.
 type available[V any] Consumer[V]
 
 func (w *available[V]) start(c *chain, _ int64) bool {
-	return w.position < len(w.of.records) || w.of.arrived.start(c, 0)
+	for _, p := range w.of {
+		if p.position < len(p.records) {
+			return true
+		}
+	}
+	return w.arrived.start(c, 0)
 }
 
-func (w *available[V]) abandon(c *chain) { w.of.arrived.abandon(c) }
+func (w *available[V]) abandon(c *chain) { w.arrived.abandon(c) }

@@ -36,8 +36,9 @@ type LoopConn struct {
 }
 
 type command struct {
-	chain *chain
-	takes time.Duration
+	chain  *chain
+	takes  time.Duration
+	effect func()
 }
 
 // NewLoop returns a loop whose thread uses a CPU. turn and each draw e and r.
@@ -58,13 +59,23 @@ func (c *LoopConn) Run(x time.Duration) Step { return Step{of: c, n: int64(max(x
 // Turns is how many turns have begun.
 func (l *Loop) Turns() int64 { return l.turns }
 
-func (c *LoopConn) start(ch *chain, x int64) bool {
+func (c *LoopConn) start(ch *chain, x int64) bool { return c.add(ch, x, func() {}) }
+
+// effective is commands with what they do.
+type effective struct {
+	*LoopConn
+	effect func()
+}
+
+func (e *effective) start(ch *chain, x int64) bool { return e.add(ch, x, e.effect) }
+
+func (c *LoopConn) add(ch *chain, x int64, effect func()) bool {
 	l := c.loop
 	l.starts++
 	if len(c.commands) == 0 {
 		l.ready = append(l.ready, c)
 	}
-	c.commands = append(c.commands, command{ch, time.Duration(x)})
+	c.commands = append(c.commands, command{ch, time.Duration(x), effect})
 	l.change(0, 1)
 	if l.asleep {
 		l.asleep = false
@@ -116,6 +127,7 @@ func (l *Loop) end(err error) {
 	}
 	l.change(-1, 0)
 	for i, c := range l.commands {
+		c.effect()
 		if !c.chain.dead {
 			c.chain.wake()
 		}

@@ -28,12 +28,14 @@ type Batch struct {
 	Bytes   int64
 	entries []record
 	due     bool // it has waited long enough
+	number  int64
 }
 
 // record is a record of a batch: stored is called at the broker.
 type record struct {
 	chain  *chain
 	stored interface{ stored() }
+	more   bool // the chain waits for others after it
 }
 
 // NewPartition returns an empty queue.
@@ -122,6 +124,7 @@ func (b *Batch) answered(err error) {
 		case r.chain.dead:
 		case err != nil:
 			r.chain.fail(err)
+		case r.more:
 		default:
 			r.chain.wake()
 		}

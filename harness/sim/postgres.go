@@ -28,6 +28,9 @@ type Postgres struct {
 	open     []*tx // in the order of their beginnings, gaps closed by the last
 	// Steps that are made once.
 	connect, connectAlone, execute instant
+	// notifying is held by transactions that notify, and recovered is called after a restart.
+	notifying lock
+	recovered []func()
 }
 
 func newPostgres(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Postgres {
@@ -35,19 +38,19 @@ func newPostgres(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Postgres {
 		component: component{s: s, name: "postgres"}, cpu: cpu,
 		conns:   NewPool(s, "postgres.connections", m.Postgres.Connections),
 		demands: s.demands("postgres", costs), coin: s.Stream("postgres.kill"),
-		recovery: micros(1000 * m.Postgres.RecoveryMS),
+		recovery: m.Postgres.Recovery.D(),
 	}
 	fsync := s.demands("postgres", map[string]Cost{
-		"fsync": {MeanNS: 1000 * m.Postgres.FsyncUS, CV: m.Postgres.FsyncCV},
+		"fsync": {MeanNS: float64(m.Postgres.Fsync), CV: m.Postgres.FsyncCV},
 	}).of["fsync"]
 	pg.log = NewLog(s, "postgres.log", func(int) time.Duration { return fsync.draw(1) })
 	pg.log.in = &pg.component
 	in := &pg.component
-	connected := instant(pg.connected)
-	pg.connectAlone = pg.connectedAlone
-	pg.connect = func(c *chain, _ int64) {
-		c.push(Step{of: pg.conns, in: in}, Step{of: connected, in: in})
-	}
+	pg.connectAlone = func(c *chain, _ int64) { pg.connected(c, nil) }
+	pg.connect = pg.connecting(pg.conns)
+	notifying := &lockSet{meter: meter{s: s, name: "postgres.notifications"}, pg: pg}
+	pg.notifying = lock{set: notifying, key: "commits that notify"}
+	s.reports = append(s.reports, notifying)
 	pg.execute = func(c *chain, d int64) {
 		if pg.alive(c) != nil {
 			c.push(Step{of: pg.cpu, n: d, in: in})
@@ -61,7 +64,7 @@ type session struct {
 	pg      *Postgres
 	process *Process
 	life    int64 // of the server
-	alone   bool  // it is none of the pool's
+	pool    *Pool // whose it is, if it is of one
 	tx      *tx
 }
 
@@ -87,8 +90,8 @@ func (ss *session) end() {
 	if ss.tx != nil {
 		ss.tx.rollback()
 	}
-	if !ss.alone {
-		ss.pg.conns.Put()
+	if ss.pool != nil {
+		ss.pool.Put()
 	}
 }
 
@@ -103,28 +106,27 @@ func (pg *Postgres) Conn() Step { return Step{of: pg.connect, in: &pg.component}
 // none of the pool.
 func (pg *Postgres) OwnConn() Step { return Step{of: pg.connectAlone, in: &pg.component} }
 
-// connected makes a session of a connection that was got.
-func (pg *Postgres) connected(c *chain, _ int64) {
-	p := c.process
-	if p.session(pg) != nil {
-		c.err = misuse("a process has two connections of one server")
-		return
-	}
-	ss := &session{pg: pg, process: p, life: pg.life}
-	p.sessions = append(p.sessions, ss)
-	c.acquired[len(c.acquired)-1] = ss
+// connecting is what connects through a pool.
+func (pg *Postgres) connecting(pool *Pool) instant {
+	in := &pg.component
+	connected := instant(func(c *chain, _ int64) { pg.connected(c, pool) })
+	return func(c *chain, _ int64) { c.push(Step{of: pool, in: in}, Step{of: connected, in: in}) }
 }
 
-// connectedAlone makes a session of its own for a process.
-func (pg *Postgres) connectedAlone(c *chain, _ int64) {
+// connected makes a session of a connection that was got from a pool, or is none of one.
+func (pg *Postgres) connected(c *chain, pool *Pool) {
 	p := c.process
 	if p.session(pg) != nil {
 		c.err = misuse("a process has two connections of one server")
 		return
 	}
-	ss := &session{pg: pg, process: p, life: pg.life, alone: true}
+	ss := &session{pg: pg, process: p, life: pg.life, pool: pool}
 	p.sessions = append(p.sessions, ss)
-	c.acquired = append(c.acquired, ss)
+	if pool == nil {
+		c.acquired = append(c.acquired, ss)
+	} else {
+		c.acquired[len(c.acquired)-1] = ss
+	}
 }
 
 // Release gives the running process's connection back. What is not committed is rolled back.
@@ -211,7 +213,7 @@ func (pg *Postgres) Kill() {
 		return
 	}
 	for _, c := range slices.Clone(pg.inside) {
-		if c.at.of == resource(pg.conns) {
+		if _, is := c.at.of.(*Pool); is {
 			c.fail(ErrUnreachable) // it had not begun
 		}
 	}
@@ -230,4 +232,4 @@ func (pg *Postgres) Kill() {
 }
 
 // Restart starts the server after a Kill. It takes connections once it has recovered.
-func (pg *Postgres) Restart() { pg.restartAfter(pg.recovery) }
+func (pg *Postgres) Restart() { pg.restartAfter(pg.recovery, pg.recovered...) }

@@ -342,6 +342,9 @@ func (p *Process) Try(f func()) (err error) {
 	return nil
 }
 
+// Fail unwinds the process with a failure of its own, to the nearest Try or Within.
+func (p *Process) Fail(err error) { panic(p.unwind(&unwound{err: err})) }
+
 // catches says whether an unwinding ends at a Try (nil) or a Within.
 func (p *Process) catches(d *deadline) bool {
 	u := p.unwinding

@@ -7,9 +7,9 @@ import (
 
 // Redis is a server with an event loop. A command is
 //
-//	p.Do(r.Client.Send(), r.Run("claim"))
-//	… // reads and writes its Maps: no other command is executed meanwhile
-//	p.Do(r.Client.Receive())
+//	p.Do(r.Client.Send(), r.Execute(func() {
+//		… // reads and writes its Maps: no other command is executed meanwhile
+//	}, "claim"), r.Client.Receive())
 type Redis struct {
 	component
 	// Client is the application's side.
@@ -33,7 +33,7 @@ type losable interface {
 func newRedis(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Redis {
 	r := &Redis{
 		component: component{s: s, name: "redis"}, demands: s.demands("redis", costs),
-		restart: micros(1000 * m.Redis.RestartMS),
+		restart: m.Redis.Restart.D(),
 	}
 	of := func(what string) func() time.Duration {
 		return func() time.Duration { return r.demands.optional(what, 1) }
@@ -50,13 +50,40 @@ func newRedis(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Redis {
 // on one of the connections, which have their turns. What they do to the state the model does
 // next.
 func (r *Redis) Run(commands ...string) Step {
-	c := r.conns[r.next]
-	r.next = (r.next + 1) % len(r.conns)
-	takes := time.Duration(0)
-	for _, name := range commands {
-		takes += r.demands.draw(name, 1)
+	c, takes := r.sent(commands)
+	return Step{of: c, n: takes, in: &r.component}
+}
+
+// Execute is Run with what the commands do to the state. As in a server it is done, if they have
+// reached it, whether or not who sent them has given up meanwhile.
+func (r *Redis) Execute(effect func(), commands ...string) Step {
+	c, takes := r.sent(commands)
+	return Step{of: &effective{c, effect}, n: takes, in: &r.component}
+}
+
+// Times are commands with multiples of their means, such as the number of their keys.
+type Times map[string]float64
+
+// ExecuteTimes is Execute of such commands.
+func (r *Redis) ExecuteTimes(effect func(), commands Times) Step {
+	c, takes := r.sent(nil)
+	for name, n := range commands { // each has a stream of its own: the order does not matter
+		takes += int64(r.demands.draw(name, n))
 	}
-	return Step{of: c, n: int64(takes), in: &r.component}
+	return Step{of: &effective{c, effect}, n: takes, in: &r.component}
+}
+
+// RunID is the life of the server, as INFO tells it: it changes with each Kill or PowerLoss.
+func (r *Redis) RunID() int64 { return r.life }
+
+// sent is the connection that takes commands, and for how long they take the loop.
+func (r *Redis) sent(commands []string) (c *LoopConn, takes int64) {
+	c = r.conns[r.next]
+	r.next = (r.next + 1) % len(r.conns)
+	for _, name := range commands {
+		takes += int64(r.demands.draw(name, 1))
+	}
+	return c, takes
 }
 
 // Kill ends the server at once, with its data if wiped says so; otherwise all that it had
@@ -127,6 +154,15 @@ func (m *Map[K, V]) Set(k K, v V) {
 func (m *Map[K, V]) Delete(k K) {
 	m.note(k)
 	delete(m.values, k)
+}
+
+// DeleteFunc takes away the keys of which del is true.
+func (m *Map[K, V]) DeleteFunc(del func(K, V) bool) {
+	for k, v := range m.values { // the order does not matter
+		if del(k, v) {
+			m.Delete(k)
+		}
+	}
 }
 
 func (m *Map[K, V]) note(k K) {

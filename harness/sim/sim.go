@@ -101,6 +101,9 @@ func (s *Sim) Switches() int64 { return s.switches }
 func (s *Sim) At(t time.Duration, f func()) { s.schedule(max(t, s.now), callback(f)) }
 
 func (s *Sim) schedule(at time.Duration, do happening) {
+	if at < s.now {
+		panic(fmt.Sprintf("an event at %s, but it is %s: time does not go back", at, s.now))
+	}
 	s.seq++
 	s.events.push(event{at, s.seq, do})
 }

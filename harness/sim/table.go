@@ -17,6 +17,8 @@ type Table[K comparable, V any] struct {
 	set  lockSet
 	rows map[K]*row[V]
 	keys []K // in the order in which they were first named
+	// indexes are told of committed changes.
+	indexes []*Index[K, V]
 }
 
 // row is a row or, if exists is false, the place of one.
@@ -50,7 +52,9 @@ func (t *Table[K, V]) row(k K) *row[V] {
 // Load puts a committed row in, before the load begins.
 func (t *Table[K, V]) Load(k K, v V) {
 	r := t.row(k)
+	old, was := r.value, r.exists
 	r.value, r.exists = v, true
+	t.reindex(k, old, was)
 }
 
 // Lock is a step that waits for the row's lock, which the transaction keeps to its end. There
@@ -123,7 +127,11 @@ func (t *Table[K, V]) write(k K, v V, exists bool) {
 	}
 	if !r.dirty {
 		r.dirty = true
-		own.writes = append(own.writes, r)
+		if len(t.indexes) == 0 {
+			own.writes = append(own.writes, r)
+		} else {
+			own.writes = append(own.writes, changing[K, V]{t, k, r})
+		}
 	}
 	r.pending, r.pendingExists = v, exists
 }

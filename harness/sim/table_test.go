@@ -75,7 +75,7 @@ func TestTable(t *testing.T) {
 		s := sim.New(rapid.Uint64().Draw(rt, "seed"))
 		defer s.Close()
 		pg := fixedCluster(t, s, func(m *sim.Machine) {
-			m.Cores, m.Postgres.Connections, m.Postgres.RecoveryMS = 2, 4, 1
+			m.Cores, m.Postgres.Connections, m.Postgres.Recovery = 2, 4, sim.Duration(ms)
 		}).Postgres
 		const keys = 3
 		rows := sim.NewTable[int, version](pg, "rows")
@@ -157,7 +157,7 @@ func TestShelf(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := sim.New(rapid.Uint64().Draw(rt, "seed"))
 		defer s.Close()
-		pg := fixedCluster(t, s, func(m *sim.Machine) { m.Postgres.RecoveryMS = 1 }).Postgres
+		pg := fixedCluster(t, s, func(m *sim.Machine) { m.Postgres.Recovery = sim.Duration(ms) }).Postgres
 		shelf := sim.NewShelf[string](pg)
 		const units = 10
 		for id := range int64(units) {

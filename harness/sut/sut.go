@@ -57,6 +57,8 @@ type System struct {
 	// Costs are the CPU demands of the steps of the variants' models, assumed where nobody has
 	// measured them. Nil if no variant has a model.
 	Costs func() sim.Costs
+	// Calibration says how they are measured; nil if nobody has said it.
+	Calibration *Calibration
 	// Races, if set, names the operations that compete for an object. A run in which too
 	// few of them overlapped has not exercised what concurrency could break.
 	Races *Races
@@ -181,8 +183,9 @@ type Variant struct {
 	Open func(context.Context, Config) (Instance, error)
 	// Model, if set, makes the variant's model on simulated stores: an instance as Open makes
 	// them, ready for operations, whose calls are made in a process of the simulation (sim.In) and
-	// take its time. Of cfg it has Params, MaxConns and Timeout. Background work is processes that
-	// it starts itself.
+	// take its time. Of cfg it has Params, MaxConns, Timeout, Kafka and Replicas. Background work is
+	// processes that it starts itself. If the instance is a Gauge, that is the
+	// variant's.
 	Model func(c *sim.Cluster, cfg Config) (Instance, error)
 }
 
@@ -260,6 +263,8 @@ type Config struct {
 	// Replica numbers the processes of one role, or of the API, from 1; it is
 	// 0 where there is only one.
 	Replica int
+	// Replicas, for models, says how many processes of a role there are, 1 if it does not say.
+	Replicas map[string]int `json:"-"`
 	// OnWorked, if set, is told of each step of a role that succeeded, by Worked.
 	OnWorked func() `json:"-"`
 	// FailPoint, if set, is told each passage of a fail point, by Passed.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/harness/history"
+	"stampede/harness/sim"
 )
 
 const (
@@ -37,20 +38,57 @@ func Watch(
 	ctx, cancel := context.WithCancel(ctx)
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		var took []time.Duration
+		p := pace{period: period}
 		for wait := time.Duration(0); Pause(ctx, wait); {
 			s := take(ctx, gauge, base)
 			if ctx.Err() != nil || keep(s) != nil {
 				return
 			}
-			last := s.To - s.From
-			if s.Seen() {
-				took = append(took[max(0, len(took)+1-restOver):], last)
-			}
-			wait = rest(period, last, took)
+			wait = p.rest(s)
 		}
 	})
 	return func() { cancel(); ended.Wait() }
+}
+
+// WatchSimulated is Watch in the virtual time of a simulation, from now on. The gauge is asked in
+// a process of it.
+func WatchSimulated(
+	ctx context.Context, s *sim.Sim, gauge Gauge, period time.Duration,
+	keep func(history.Sample) error,
+) (stop func()) {
+	over := false
+	s.Go(func(p *sim.Process) {
+		pace := pace{period: period}
+		for {
+			seen := history.Sample{From: s.Now()}
+			var err error
+			failed := p.Within(sampleTimeout, func() { seen.Body, err = gauge.Sample(p.Context(ctx)) })
+			if err = errors.Join(err, failed); err != nil {
+				seen.Body, seen.Err = nil, err.Error()
+			}
+			seen.To = s.Now()
+			if over || keep(seen) != nil {
+				return
+			}
+			p.Do(s.Delay(pace.rest(seen)))
+		}
+	})
+	return func() { over = true }
+}
+
+// pace is how often a gauge is asked, from how long its last answers took.
+type pace struct {
+	period time.Duration
+	took   []time.Duration
+}
+
+// rest is how long the gauge is left alone after a sample.
+func (p *pace) rest(s history.Sample) time.Duration {
+	last := s.To - s.From
+	if s.Seen() {
+		p.took = append(p.took[max(0, len(p.took)+1-restOver):], last)
+	}
+	return rest(p.period, last, p.took)
 }
 
 // take asks a gauge once.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/harness/history"
+	"stampede/harness/sim"
 )
 
 // gauge answers after some time, unless its context ends before.
@@ -58,16 +59,66 @@ func TestWatch(t *testing.T) {
 		"very slow": {900 * time.Millisecond, []time.Duration{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kept := watched(t, gauge{want.takes, one}, time.Second-time.Millisecond)
-			if len(kept) != len(want.from) {
-				t.Fatalf("%d samples, want %d: %+v", len(kept), len(want.from), kept)
-			}
-			for i, s := range kept {
-				if s.From != want.from[i] || s.To != s.From+want.takes || string(s.Body) != "1" {
-					t.Errorf("sample %d is %+v, want it from %v for %v", i, s, want.from[i], want.takes)
+			const span = time.Second - time.Millisecond
+			for where, kept := range map[string][]history.Sample{
+				"really":    watched(t, gauge{want.takes, one}, span),
+				"simulated": watchedSimulated(t, gauge{want.takes, one}, span),
+			} {
+				if len(kept) != len(want.from) {
+					t.Fatalf("%s: %d samples, want %d: %+v", where, len(kept), len(want.from), kept)
+				}
+				for i, s := range kept {
+					if s.From != want.from[i] || s.To != s.From+want.takes || string(s.Body) != "1" {
+						t.Errorf("%s: sample %d is %+v, want it from %v for %v", where, i, s, want.from[i],
+							want.takes)
+					}
 				}
 			}
 		})
+	}
+}
+
+// simulatedGauge takes virtual time.
+type simulatedGauge struct{ gauge }
+
+func (g simulatedGauge) Sample(ctx context.Context) (json.RawMessage, error) {
+	p := sim.In(ctx)
+	p.Do(p.Sim().Delay(g.takes))
+	return g.answer()
+}
+
+// watchedSimulated is watched in a simulation, which goes on after its end.
+func watchedSimulated(t *testing.T, g gauge, span time.Duration) (kept []history.Sample) {
+	t.Helper()
+	s := sim.New(1)
+	defer s.Close()
+	stop := WatchSimulated(t.Context(), s, simulatedGauge{g}, period, func(s history.Sample) error {
+		kept = append(kept, s)
+		return nil
+	})
+	for _, until := range []time.Duration{span, 2 * span} {
+		if err := s.Run(t.Context(), until); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+	}
+	return kept
+}
+
+// TestWatchSimulatedGaps: an error and an answer that takes too long are gaps, and the gauge is
+// asked again.
+func TestWatchSimulatedGaps(t *testing.T) {
+	fails := func() (json.RawMessage, error) { return json.RawMessage("1"), errors.New("no way") }
+	for text, g := range map[string]gauge{"no way": {0, fails}, "deadline": {time.Hour, one}} {
+		kept := watchedSimulated(t, g, 3*time.Second)
+		if len(kept) < 2 {
+			t.Fatalf("%s: %d samples, want more", text, len(kept))
+		}
+		for _, s := range kept {
+			if s.Seen() || !strings.Contains(s.Err, text) || s.To-s.From > sampleTimeout {
+				t.Errorf("kept %+v, want a gap with %q", s, text)
+			}
+		}
 	}
 }
 

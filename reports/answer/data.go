@@ -30,6 +30,8 @@ type Data struct {
 	// Neighbours are the operations beside those that prove a violation alone, by the Seq
 	// of those, where a page draws them.
 	Neighbours map[RepeatRef]map[uint64][]history.Record
+	// Prediction is what a simulation was held against, nil if that was nothing.
+	Prediction *rundir.Prediction
 	// Scenario is the scenario as it was run, in YAML.
 	Scenario string
 	// Place is the run directory from the folder of the runs on, with slashes:

@@ -42,6 +42,9 @@ func Load(dir string) (Data, error) {
 			d.loadRepeat(run, RepeatRef{v.Name, r.Index}, r, shown)
 		}
 	}
+	if d.Prediction, err = run.Prediction(); err != nil {
+		d.Gaps = append(d.Gaps, fmt.Sprintf("the prediction beside what was measured: %v", err))
+	}
 	if text, err := run.Scenario(); err == nil {
 		d.Scenario = string(text)
 	} else {

@@ -41,6 +41,7 @@ func Text(w io.Writer, d answer.Data, o words.TextOptions) error {
 	for _, line := range answer.Bottlenecks(standings) {
 		fmt.Fprintln(&out, strings.Join(plain.Wrap("in "+words.OneLine(line), o.Columns()), "\n"))
 	}
+	textPrediction(&out, d.Prediction, o)
 	for _, st := range standings {
 		textProblems(&out, st)
 	}
@@ -54,6 +55,22 @@ func Text(w io.Writer, d answer.Data, o words.TextOptions) error {
 		return fmt.Errorf("write summary: %w", err)
 	}
 	return nil
+}
+
+// textPrediction writes what was predicted beside what was measured.
+func textPrediction(out *bytes.Buffer, p *rundir.Prediction, o words.TextOptions) {
+	t := answer.PredictionOf(p)
+	if t == nil {
+		return
+	}
+	for _, text := range append([]string{t.Of}, t.Notes...) {
+		fmt.Fprintln(out, strings.Join(plain.Wrap(words.OneLine(text), o.Columns()), "\n"))
+	}
+	const row = "%-22s %-16s %12s %12s %8s\n"
+	fmt.Fprintf(out, row, "design", "figure", "predicted", "measured", "error")
+	for _, r := range t.Rows {
+		fmt.Fprintf(out, row, words.OneLine(r.Design), r.Quantity, r.Predicted, r.Measured, r.Error)
+	}
 }
 
 // textFindings writes each answer behind its heading, wrapped to the width.

@@ -43,6 +43,7 @@ type page struct {
 	// Simulated marks a simulation, and Bottlenecks are its designs'.
 	Simulated   string
 	Bottlenecks []string
+	Prediction  *answer.PredictionTable
 	Glance      string
 	Sentences   []string
 	Gaps        []string
@@ -186,7 +187,8 @@ func newPage(d answer.Data) page {
 		Operations: answer.OperationRows(standings), Phases: answer.PhaseRows(standings),
 		Faults: answer.FaultRows(standings), Repeats: answer.RepeatRows(standings),
 		Errors: answer.ErrorTables(standings), Environment: answer.EnvironmentSections(s),
-		Warnings: s.Warnings, Again: answer.Again(d), Downloads: downloads(d.Files),
+		Prediction: answer.PredictionOf(d.Prediction),
+		Warnings:   s.Warnings, Again: answer.Again(d), Downloads: downloads(d.Files),
 	}
 	if s.Environment.Simulated() {
 		p.Simulated, p.Bottlenecks = answer.SimulatedWord, answer.Bottlenecks(standings)
@@ -265,6 +267,7 @@ func (p *page) sections() []NavItem {
 		{NavItem{"verdict", "Answer"}, true},
 		{NavItem{"invariants", "Is it correct?"}, true},
 		{NavItem{"variants", "How fast is it?"}, true},
+		{NavItem{"prediction", "Predicted and measured"}, p.Prediction != nil},
 		{NavItem{"slos", "Objectives"}, len(p.SLOs.Columns) > 0},
 		{NavItem{"latency", "Latency"}, len(p.Percentiles) > 0},
 		{NavItem{"time", "Over time"}, len(p.Time.Figures) > 0},
@@ -388,9 +391,11 @@ func downloads(files []string) []download {
 		"summary.json": "every number of this page", "junit.xml": "verdicts for CI",
 		"summary.md": "this page, short", "metrics.txt": "OpenMetrics",
 		"scenario.resolved.yaml": "the scenario as it was run", "env.json": "the environment",
-		"run.json": "what the run set out to do", "events.ndjson": "what happened, as it happened",
-		"hdr/":     "percentiles, and histograms over time, for HdrHistogram's tools",
-		"history/": "every operation of every repeat",
+		"run.json":        "what the run set out to do",
+		"prediction.json": "what was predicted and measured",
+		"events.ndjson":   "what happened, as it happened",
+		"hdr/":            "percentiles, and histograms over time, for HdrHistogram's tools",
+		"history/":        "every operation of every repeat",
 		"violations/": fmt.Sprintf("the first %d violations of each invariant in each repeat, "+
 			"with up to %d of their operations", check.MaxViolations, check.MaxProof),
 		"telemetry/": "what stores and roles said of themselves over time",

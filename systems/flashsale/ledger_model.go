@@ -18,7 +18,8 @@ import (
 
 // The statements whose costs the models of designs need.
 const (
-	costBuy     = "buy"     // one of buyStatement's
+	costBuy     = "buy"     // one of buyStatement's, up to the stock
+	costPlace   = "place"   // the rest of it, which makes an order
 	costLook    = "look"    // reads a counter
 	costCount   = "count"   // decrements a counter
 	costBegin   = "begin"   // begins or ends a transaction
@@ -34,10 +35,38 @@ func assumedCosts() sim.Costs {
 		return sim.Cost{MeanNS: 1000 * mean, CV: 0.5, Known: "assumed"}
 	}
 	return sim.Costs{
-		App: map[string]sim.Cost{"postgres": us(60)},
-		Postgres: map[string]sim.Cost{costBuy: us(200), costLook: us(50), costCount: us(60),
-			costBegin: us(25), costPay: us(180), costStock: us(150), costReclaim: us(120),
-			costReturn: us(60)},
+		App: map[string]sim.Cost{"postgres": us(60), "redis": us(40)},
+		Postgres: map[string]sim.Cost{costBuy: us(100), costPlace: us(100), costLook: us(50),
+			costCount: us(60), costBegin: us(25), costPay: us(180), costStock: us(150),
+			costReclaim: us(120), costReturn: us(60), costOrders: us(300), costOwners: us(500)},
+		Redis: map[string]sim.Cost{"turn": us(8), "connection": us(4), costTake: us(6), costGive: us(4),
+			costGet: us(1), costDecr: us(1), costLookAll: us(20), costRebuild: us(300)},
+	}
+}
+
+// calibration finds them one after the other.
+func calibration() *sut.Calibration {
+	const (
+		plain = `pay_failure: 0, pay_late: 0, pay_twice: 0, click_twice: 0, buy_again: 0, ` +
+			`pay_delay: 20ms, pay_spread: 20ms, cart_ttl: `
+		none   = `{pay_success: 0, stock_reads: 0, units: 1, ` + plain + `1m}`
+		plenty = `stock_reads: 0, items: 5, units: 5000, ` + plain
+	)
+	return &sut.Calibration{
+		Statements: map[string][]string{costBuy: {"with earlier as ("},
+			costLook:  {"select available, version from items"},
+			costCount: {"update items set available"}, costBegin: {"begin", "commit", "rollback"}},
+		Loads: []sut.CalibrationLoad{
+			{Name: "sold out", Params: none, Finds: []string{costBegin, costLook, costCount, costBuy}},
+			{Name: "sells", Params: `{pay_success: 0, ` + plenty + `1m}`, Finds: []string{costPlace}},
+			{Name: "pays", Params: `{pay_success: 1, ` + plenty + `1m}`, Finds: []string{costPay}},
+			{Name: "reads", Params: `{pay_success: 0, stock_reads: 1, units: 200, ` + plain + `1m}`,
+				Finds: []string{costStock}},
+			{Name: "expires", Params: `{pay_success: 0, ` + plenty + `500ms}`,
+				Finds: []string{costReturn}},
+		},
+		HeldOut: `{stock_reads: 0, items: 5, item_skew: zipf, units: 10000, cart_ttl: 600ms, ` +
+			`pay_delay: 100ms, pay_spread: 300ms, late_spread: 100ms}`,
 	}
 }
 
@@ -47,8 +76,9 @@ type model struct {
 	*sim.Cluster
 	p        Params
 	slack    time.Duration
-	limit    time.Duration // of a role's operation
-	onShelf  bool          // units have rows
+	call     time.Duration // the limit of a buyer's call of a store
+	limit    time.Duration // and of a role's
+	stock    stock         // how it is kept
 	orders   *sim.Table[int64, OrderAudit]
 	byOp     *sim.Table[uint64, int64]    // orders_op
 	active   *sim.Table[[2]string, int64] // orders_active, of item and buyer
@@ -59,7 +89,10 @@ type model struct {
 	log      *sim.Table[int64, LogEntry]
 	ids, seq int64
 	open     map[string][]int64 // orders by item, without some that are closed
+	closed   map[string]int64   // how many orders of an item were closed, of those no longer in open
 	due      []int64            // orders in the order in which they were made, likewise
+	// returned tells whoever else keeps stock of carts that the ledger has closed.
+	returned func(p *sim.Process, limit time.Duration, carts []OrderAudit)
 }
 
 // counted is a counter with its version.
@@ -96,17 +129,18 @@ func (s stock) modelled(
 	buy func(m *model) func(*sim.Process, BuyRequest) (claim, error),
 ) func(*sim.Cluster, Params, sut.Config) design.Model[Shop] {
 	return func(c *sim.Cluster, p Params, cfg sut.Config) design.Model[Shop] {
-		m := newModel(c, p, s.rows != "")
-		m.slack, m.limit = reclaimSlackOf(p, cfg), min(stores.Timeout(cfg), roleTimeout)
-		c.Sim.Go(m.reclaimer)
+		m := newModel(c, p, cfg, s)
 		return design.Model[Shop]{Domain: &modelShop{m, buy(m)}, Pending: m.held,
 			Audit: func() any { return m.audit() }}
 	}
 }
 
-func newModel(c *sim.Cluster, p Params, onShelf bool) *model {
+func newModel(c *sim.Cluster, p Params, cfg sut.Config, s stock) *model {
 	pg := c.Postgres
-	m := &model{Cluster: c, p: p, onShelf: onShelf, open: map[string][]int64{},
+	m := &model{Cluster: c, p: p, stock: s, open: map[string][]int64{}, closed: map[string]int64{},
+		slack: reclaimSlackOf(p, cfg), call: stores.Timeout(cfg),
+		limit:    min(stores.Timeout(cfg), roleTimeout),
+		returned: func(*sim.Process, time.Duration, []OrderAudit) {},
 		orders:   sim.NewTable[int64, OrderAudit](pg, "orders"),
 		byOp:     sim.NewTable[uint64, int64](pg, "orders_op"),
 		active:   sim.NewTable[[2]string, int64](pg, "orders_active"),
@@ -117,11 +151,12 @@ func newModel(c *sim.Cluster, p Params, onShelf bool) *model {
 		log:      sim.NewTable[int64, LogEntry](pg, "order_log")}
 	for _, item := range itemKeys(p) {
 		m.counters.Load(item, counted{available: int64(p.Units)})
-		for n := int64(1); onShelf && n <= int64(p.Units); n++ {
+		for n := int64(1); s.rows != "" && n <= int64(p.Units); n++ {
 			m.shelf.Put(item, n)
 			m.units.Load(unitKey{item, n}, UnitAudit{Item: item, Unit: n, State: UnitAvailable})
 		}
 	}
+	c.Sim.Go(m.reclaimer)
 	return m
 }
 
@@ -179,7 +214,7 @@ func (m *model) place(p *sim.Process, req BuyRequest, take taking) (claim, error
 	case !taken:
 		return claim{}, ErrSoldOut
 	}
-	p.Do(m.byOp.Lock(req.OpID))
+	p.Do(m.Postgres.Burn(costPlace), m.byOp.Lock(req.OpID))
 	if _, is := m.byOp.Get(req.OpID); is {
 		return claim{}, errRaced
 	}
@@ -230,7 +265,7 @@ func (m *model) soldOut(p *sim.Process, req BuyRequest) (claim, error) {
 
 // move changes the row of an order's unit, if units have rows, and returns its version.
 func (m *model) move(p *sim.Process, o *OrderAudit, from, to string) int64 {
-	if !m.onShelf {
+	if m.stock.rows == "" {
 		return 0
 	}
 	key := unitKey{o.Item, o.Unit}
@@ -273,9 +308,9 @@ func (m *model) close(p *sim.Process, id int64, o OrderAudit, state, cause strin
 	m.note(p, &o, version, UnitHeld, to, cause)
 }
 
-// giveBack adds so many units to an item's counter, where units have no rows.
+// giveBack adds so many units to an item's counter, if it has one.
 func (m *model) giveBack(p *sim.Process, item string, n int64) {
-	if m.onShelf || n == 0 {
+	if !m.stock.inRow || n == 0 {
 		return
 	}
 	p.Do(m.counters.Lock(item))
@@ -290,24 +325,37 @@ func (m *model) PaymentResult(ctx context.Context, pay Payment) (PaymentState, e
 		return "", ErrUnknownOrder
 	}
 	p := sim.In(ctx)
+	result, released, err := m.pay(p, id, pay)
+	if released != nil {
+		m.returned(p, m.call, []OrderAudit{*released})
+	}
+	return result, err
+}
+
+// pay applies a delivery. Released is the order whose unit went back by it, nil if none did.
+func (m *model) pay(
+	p *sim.Process, id int64, pay Payment,
+) (result PaymentState, released *OrderAudit, err error) {
 	m.asks(p, costPay)
 	defer m.Postgres.Release()
 	p.Do(m.orders.Lock(id))
 	o, is := m.orders.Get(id)
 	if !is {
 		m.answered(p)
-		return "", ErrUnknownOrder
+		return "", nil, ErrUnknownOrder
 	}
 	p.Do(m.payments.Lock(pay.PaymentID))
 	row, again := m.payments.Get(pay.PaymentID)
 	row.Deliveries++
 	if !again {
-		row = m.firstDelivery(p, id, o, pay)
+		if row = m.firstDelivery(p, id, o, pay); o.State == OrderHeld && !pay.Succeeded {
+			released = &o
+		}
 	}
 	m.payments.Set(pay.PaymentID, row)
 	p.Do(m.Postgres.Commit())
 	m.answered(p)
-	return row.result, nil
+	return row.result, released, nil
 }
 
 // firstDelivery applies a payment that is new.
@@ -354,9 +402,13 @@ func (m *model) count(item string) (s Stock, is bool) {
 		case OrderPaid:
 			s.Sold++
 		}
-		return is && o.State != OrderHeld && o.State != OrderPaid
+		over := is && o.State != OrderHeld && o.State != OrderPaid
+		if over {
+			m.closed[item]++
+		}
+		return over
 	})
-	if m.onShelf {
+	if !m.stock.inRow {
 		s.Available = s.Units - s.Held - s.Sold
 	}
 	return s, is
@@ -367,25 +419,27 @@ func (m *model) reclaimer(p *sim.Process) {
 	for {
 		p.Do(m.Sim.Delay(m.p.ReclaimEvery.D()))
 		for more := true; more; {
-			if p.Within(m.limit, func() { more = m.reclaim(p) }) != nil {
+			var carts []OrderAudit
+			if p.Within(m.limit, func() { carts, more = m.reclaim(p) }) != nil {
 				more = false // it tries again after a pause
 			}
+			m.returned(p, m.limit, carts)
 		}
 	}
 }
 
 // reclaim returns one batch of carts, and says whether there may be more.
-func (m *model) reclaim(p *sim.Process) bool {
+func (m *model) reclaim(p *sim.Process) (carts []OrderAudit, more bool) {
 	p.Do(m.Postgres.OwnConn(), m.Postgres.Client.Send(), m.Postgres.Burn(costReclaim))
 	defer m.Postgres.Release()
-	closed, back := 0, map[string]int64{}
+	back := map[string]int64{}
 	m.due = slices.DeleteFunc(m.due, func(id int64) bool {
 		o, is := m.orders.Get(id)
 		return is && o.State != OrderHeld
 	})
 	for _, id := range slices.Clone(m.due) {
 		o, is := m.orders.Get(id)
-		if closed == reclaimBatch || is && o.HeldAt > int64(p.Now()-m.p.CartTTL.D()) {
+		if len(carts) == reclaimBatch || is && o.HeldAt > int64(p.Now()-m.p.CartTTL.D()) {
 			break
 		}
 		if !is || !m.orders.TryLock(id) {
@@ -394,7 +448,7 @@ func (m *model) reclaim(p *sim.Process) bool {
 		if o, _ = m.orders.Get(id); o.State == OrderHeld {
 			p.Do(m.Postgres.Burn(costReturn))
 			m.close(p, id, o, OrderExpired, causeExpired)
-			closed++
+			carts = append(carts, o)
 			back[o.Item]++
 		}
 	}
@@ -403,7 +457,7 @@ func (m *model) reclaim(p *sim.Process) bool {
 	}
 	p.Do(m.Postgres.Commit())
 	m.answered(p)
-	return closed == reclaimBatch
+	return carts, len(carts) == reclaimBatch
 }
 
 // held is stock.held.

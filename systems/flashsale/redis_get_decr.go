@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/harness/sim"
 	"stampede/harness/sut"
 )
 
@@ -29,7 +30,46 @@ func redisGetDecr() variant {
 			g := readGate{newCounters(st)}
 			return &getDecrShop{ungated(st, g), g}, nil
 		},
+		Model: offered{stock: ordersOnly()}.modelled(readsOnly, decrementsAfter, false),
 	})
+}
+
+// readsModel and decrementsAfter are its model.
+type readsModel struct{ plainModel }
+
+func readsOnly(s *modelSale) modelShelf { return readsModel{plainModel{s}} }
+
+func (r readsModel) admit(p *sim.Process, req BuyRequest) (a admission) {
+	r.command(p, costGet, func() {
+		switch left, is := r.left.Get(req.Item); {
+		case !is:
+			a = notReady
+		case left <= 0:
+			a = empty
+		default:
+			a = admitted
+		}
+	})
+	return a
+}
+
+func decrementsAfter(s *modelSale) func(*sim.Process, BuyRequest) (claim, error) {
+	return func(p *sim.Process, req BuyRequest) (claim, error) {
+		if _, err := s.passes(p, req); err != nil {
+			return claim{}, err
+		}
+		c, err := s.claims(p, req,
+			func(*sim.Process, string) (int64, bool, bool) { return 0, true, false })
+		if err == nil && c.fresh {
+			_ = s.outlives(p, s.call, func(p *sim.Process) { // if it fails, the reconciler finds it
+				s.command(p, costDecr, func() {
+					left, _ := s.left.Get(req.Item)
+					s.left.Set(req.Item, left-1)
+				})
+			})
+		}
+		return c, err
+	}
 }
 
 // getDecrShop takes from the counter what it has already sold.

@@ -18,5 +18,6 @@ func redisLua() variant {
 		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return unitsBehind(st, lasting(st)), nil
 		},
+		Model: offered{stock: unitRows()}.modelled(lastingModel, gated, true),
 	})
 }

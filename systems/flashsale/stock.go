@@ -25,6 +25,8 @@ type stock struct {
 	// counts selects item, units, price_cents, available, held and sold of
 	// every item, in one snapshot.
 	counts string
+	// inRow says that an item's row has what is available.
+	inRow bool
 	// unseen says which invariants cannot be judged of it, and why.
 	unseen map[string]string
 }
@@ -79,6 +81,7 @@ func counterRow() stock {
     SELECT id, 0::bigint AS version FROM closed
 )`,
 		counts: `SELECT items.item, units, price_cents, available, held, sold` + ordersOf,
+		inRow:  true,
 		unseen: countsOnly(),
 	}
 }

@@ -21,6 +21,7 @@ type readCache struct {
 	ttl  time.Duration
 	beta float64 // how early; 0 waits for the expiry
 
+	now     func() time.Time
 	mu      sync.Mutex
 	draw    *rand.Rand
 	entries map[cacheKey]cached
@@ -43,7 +44,7 @@ type cached struct {
 }
 
 func newReadCache(ttl time.Duration, beta float64, seed uint64) *readCache {
-	return &readCache{ttl: ttl, beta: beta, draw: rand.New(rand.NewPCG(seed, 1)),
+	return &readCache{ttl: ttl, beta: beta, now: time.Now, draw: rand.New(rand.NewPCG(seed, 1)),
 		entries: map[cacheKey]cached{}}
 }
 
@@ -54,7 +55,7 @@ func (c *readCache) get(
 	if c.ttl <= 0 {
 		return compute(ctx)
 	}
-	began := time.Now()
+	began := c.now()
 	if entry, good := c.look(key, began); good {
 		return entry.count, nil
 	}
@@ -63,7 +64,7 @@ func (c *readCache) get(
 		return Count{}, err
 	}
 	count.Approx = true
-	c.keep(key, cached{count: count, took: time.Since(began), expiry: began.Add(c.ttl)})
+	c.keep(key, cached{count: count, took: c.now().Sub(began), expiry: began.Add(c.ttl)})
 	return count, nil
 }
 

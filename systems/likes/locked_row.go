@@ -5,7 +5,10 @@ import (
 	"errors"
 
 	"stampede/harness/api"
+	"stampede/harness/design"
+	"stampede/harness/sim"
 	"stampede/harness/stores"
+	"stampede/harness/sut"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -22,6 +25,7 @@ func lockedRowDesign() variant {
 		Open: func(_ context.Context, st *opened) (Likes, error) {
 			return &lockedRow{st.DB}, nil
 		},
+		Model: lockedRowModel,
 		State: state{Audit: func(ctx context.Context, st *opened) (any, error) {
 			a := Audit{Contract: Contract{Ack: AckLedger, Regions: 1}}
 			err := a.read(ctx, inPostgres(st), st.Params, (&lockedRow{st.DB}).audit)
@@ -106,4 +110,86 @@ func (l *lockedRow) View(ctx context.Context, req Request) (api.Nothing, error) 
 		return api.Nothing{}, ErrUnknownVideo
 	}
 	return api.Nothing{}, nil
+}
+
+// lockedRowModel is its model.
+func lockedRowModel(c *sim.Cluster, p Params, cfg sut.Config) design.Model[Likes] {
+	m := &modelRow{newModelLedger(c, p, cfg), c.Postgres.Conns()}
+	return design.Model[Likes]{Domain: m, Audit: func() any {
+		return m.audited(Contract{Ack: AckLedger, Regions: 1}, func(v *VideoAudit) {
+			row, _ := m.videos.Get(v.Video)
+			v.Shards, v.Members, v.Counts = 1, v.Ledger, []int64{row.likes}
+			v.Viewers = m.viewersOf(v.Video)
+		})
+	}}
+}
+
+type modelRow struct {
+	*modelLedger
+	conns *sim.Conns
+}
+
+// Change is changeRow: the row of the pair is locked first, then that of the video if the number
+// changes.
+func (m *modelRow) Change(ctx context.Context, req Request, likes bool) (c Change, err error) {
+	p, who := sim.In(ctx), pairID{req.Video, req.User}
+	m.conns.Exec(p, costRow, func() {
+		if _, known := m.videos.Get(req.Video); !known {
+			err = ErrUnknownVideo
+			return
+		}
+		p.Do(m.likes.Lock(who))
+		row, is := m.likes.Get(who)
+		if !is || row.liked != likes {
+			m.put(who, pair{req.User, likes, row.version + 1, req.OpID}, !is)
+			c.Changed = is || likes
+		}
+		if c.Changed {
+			p.Do(m.videos.Lock(req.Video))
+			video, _ := m.videos.Get(req.Video)
+			video.likes += act{like: likes}.change()
+			m.videos.Set(req.Video, video)
+		}
+		m.logged(p, Event{OpID: req.OpID, Video: req.Video, User: req.User, Liked: likes})
+	})
+	return c, err
+}
+
+// Count reads the number, and goes through the viewers, of which a thousand cost as much.
+func (m *modelRow) Count(ctx context.Context, req CountRequest) (c Count, err error) {
+	n := 1 + float64(m.seen[req.Video])/1000
+	m.conns.ExecTimes(sim.In(ctx), costCount, n, func() {
+		row, known := m.videos.Get(req.Video)
+		if !known {
+			err = ErrUnknownVideo
+		}
+		c = Count{Video: req.Video, Count: row.likes, Viewers: m.seen[req.Video]}
+	})
+	return c, err
+}
+
+// View adds a viewer.
+func (m *modelRow) View(ctx context.Context, req Request) (n api.Nothing, err error) {
+	p, who := sim.In(ctx), pairID{req.Video, req.User}
+	m.conns.Exec(p, costView, func() {
+		if _, known := m.videos.Get(req.Video); !known {
+			err = ErrUnknownVideo
+			return
+		}
+		p.Do(m.viewers.Lock(who))
+		if _, again := m.viewers.Get(who); !again {
+			m.viewers.Set(who, struct{}{})
+			m.seen[req.Video]++
+		}
+	})
+	return n, err
+}
+
+func (m *modelRow) viewersOf(video uint64) (n int64) {
+	for _, who := range m.viewers.Keys() {
+		if who.video == video {
+			n++
+		}
+	}
+	return n
 }

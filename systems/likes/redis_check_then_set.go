@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/harness/sim"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
@@ -22,6 +23,7 @@ func redisCheckThenSet(in ledgers) variant {
 	v.Breaks = []sut.Break{
 		{Invariant: OneLike, Under: sut.Load}, {Invariant: StoresAgree, Under: sut.Load},
 	}
+	v.Model = apart.modelled((*modelCounts).lookedThenWritten)
 	v.Open = func(ctx context.Context, st *opened) (Likes, error) {
 		c, err := apart.open(ctx, st)
 		if err != nil {
@@ -60,4 +62,29 @@ func lookThenWrite(look, write *redis.Script) applying {
 		}
 		return write.Run(ctx, to, keys, append(args, found[2], found[0])...).Slice()
 	}
+}
+
+// lookedThenWritten is its model: what is written follows from what was looked up, whatever has
+// been written meanwhile.
+func (m *modelCounts) lookedThenWritten(
+	p *sim.Process, req Request, likes bool,
+) (done applied, err error) {
+	who := pairID{req.Video, req.User}
+	var known pair
+	var epoch int64
+	m.script(p, costLook, func() {
+		var is bool
+		if epoch, is = m.metas.Get(req.Video); !is {
+			err = ErrNotReady
+		}
+		known, _ = m.members.Get(who)
+	})
+	if err != nil {
+		return done, err
+	}
+	m.script(p, costWrite, func() {
+		done = m.write(who, known, pair{req.User, likes, nextVersion(known, epoch), req.OpID},
+			m.shard(req.OpID))
+	})
+	return done, nil
 }

@@ -10,6 +10,7 @@ func redisKey(in ledgers) variant {
 		"Kafka, on its way to the ledger"
 	v.Guarantees = "an acknowledged like reaches the ledger exactly once, whatever crashes"
 	v.GivesUp = "one key takes all writes of a video; the ledger lags behind"
+	v.Model = counted{layout: oneKey}.modelled((*modelCounts).changed)
 	return v
 }
 

@@ -12,6 +12,7 @@ func redisPipelined(in ledgers) variant {
 	v := shardsFixed(in)
 	v.Name = "redis_pipelined"
 	v.Idea = "shards_fixed with concurrent calls pipelined automatically by go-redis"
+	v.Model = nil // its commands would share one connection
 	v.GivesUp = "isolation: calls that share a connection share its failure"
 	v.Open = func(ctx context.Context, st *opened) (Likes, error) {
 		c, err := fixed(in).open(ctx, st)

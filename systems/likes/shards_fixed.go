@@ -8,6 +8,7 @@ func shardsFixed(in ledgers) variant {
 	v.Idea = "each write increments one of N counters of the video; a read sums them up"
 	v.Guarantees = "an acknowledged like reaches the ledger exactly once, whatever crashes"
 	v.GivesUp = "every read of every video reads N counters"
+	v.Model = fixed(in).modelled((*modelCounts).changed)
 	return v
 }
 

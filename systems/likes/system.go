@@ -36,6 +36,7 @@ func system(designs ...variant) sut.System {
 			Empty: []string{"like_events"},
 		},
 		Designs:    designs,
+		Costs:      assumedCosts,
 		Invariants: Invariants,
 		Races: &sut.Races{Kinds: []string{KindLike, KindUnlike}, Least: 10,
 			Invariants: []string{CountInBounds, StoresAgree}},

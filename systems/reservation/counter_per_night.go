@@ -1,9 +1,14 @@
 package reservation
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/sim"
 )
 
 // counterPerNight counts the free places of each night.
@@ -22,6 +27,7 @@ func counterPerNight() variant {
 		Guarantees: "no night has more guests than places, and a stay all its nights or none",
 		GivesUp:    "a number before arrival; all guests of a night wait for each other's commit",
 		State:      state{Schema: counterSchema, Seed: seedCounters},
+		Model:      modelled(newCountersModel),
 	}, counters{}, counterNights)
 }
 
@@ -67,4 +73,74 @@ func (counters) give(ctx context.Context, tx pgx.Tx, holds []int64) error {
 			WHERE hold_id = ANY ($1) GROUP BY 1, 2) AS back
 		WHERE stock.resource = back.resource AND stock.night = back.night`, holds)
 	return err
+}
+
+const (
+	costTakeCounters = "counters.take"
+	costLockCounters = "counters.lock"
+	costGiveCounters = "counters.give"
+)
+
+// countersModel is its model: what is taken of each resource and night.
+type countersModel struct {
+	*deskModel
+	taken *sim.Table[[2]int, int64]
+}
+
+func newCountersModel(d *deskModel) modelStock {
+	return &countersModel{d, sim.NewTable[[2]int, int64](d.Postgres, "stock")}
+}
+
+func (s *countersModel) take(p *sim.Process, req HoldRequest) (unit int, err error) {
+	var mine [][2]int
+	s.db.Query(p, costTakeCounters, func() {
+		for night := req.First; night < req.First+req.Nights; night++ {
+			key := [2]int{int(req.Resource), night}
+			if n, _ := s.taken.Get(key); n == int64(s.p.capacity()) {
+				continue // without the lock
+			}
+			p.Do(s.taken.Lock(key))
+			if n, _ := s.taken.Get(key); n < int64(s.p.capacity()) {
+				mine = append(mine, key)
+			}
+		}
+		for _, key := range mine {
+			n, _ := s.taken.Get(key)
+			s.taken.Set(key, n+1)
+		}
+	})
+	if len(mine) != req.Nights {
+		return 0, ErrSoldOut
+	}
+	return 0, nil
+}
+
+func (s *countersModel) give(p *sim.Process, holds []HoldRow) {
+	back := map[[2]int]int64{}
+	for _, h := range holds {
+		for night := h.First; night < h.First+h.Nights; night++ {
+			back[[2]int{int(h.Resource), night}]++
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(back), func(a, b [2]int) int {
+		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+	})
+	s.db.Query(p, costLockCounters, func() {
+		for _, key := range keys {
+			p.Do(s.taken.Lock(key))
+		}
+	})
+	s.db.Query(p, costGiveCounters, func() {
+		for _, key := range keys {
+			n, _ := s.taken.Get(key)
+			s.taken.Set(key, n-back[key])
+		}
+	})
+}
+
+func (s *countersModel) nights() []NightRow {
+	return eachNight(s.p, func(resource, night int) int64 {
+		n, _ := s.taken.Get([2]int{resource, night})
+		return n
+	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/sim"
 	"stampede/harness/sut"
 )
 
@@ -24,6 +25,7 @@ func readThenInsert() variant {
 		GivesUp:    "correctness: both see the place free, and both get it",
 		Breaks:     []sut.Break{{Invariant: NoDoubleBooking, Under: sut.Load}},
 		State:      state{Seed: seedPlaces, Schema: placesSchema},
+		Model:      modelled(func(d *deskModel) modelStock { return rowsModel{d} }),
 	}, rows{}, rowNights)
 }
 
@@ -59,4 +61,31 @@ func seedPlaces(ctx context.Context, tx pgx.Tx, p Params) error {
 	_, err := tx.Exec(ctx, `INSERT INTO places SELECT r, $1, $2 FROM generate_series(1, $3) AS r`,
 		p.capacity(), p.Nights, p.Resources)
 	return err
+}
+
+const costFindRow = "rows.find"
+
+// rowsModel is its model.
+type rowsModel struct{ *deskModel }
+
+func (r rowsModel) take(p *sim.Process, req HoldRequest) (unit int, err error) {
+	r.db.Query(p, costFindRow, func() {
+		taken := map[int]bool{}
+		for _, h := range r.livesOf(req.Resource) {
+			if h.First < req.First+req.Nights && h.First+h.Nights > req.First {
+				taken[h.Unit] = true
+			}
+		}
+		unit = firstUnit(r.p, req, func(unit int) bool { return !taken[unit] })
+	})
+	if unit == 0 {
+		err = ErrSoldOut
+	}
+	return unit, err
+}
+
+func (rowsModel) give(*sim.Process, []HoldRow) {}
+
+func (r rowsModel) nights() []NightRow {
+	return eachNight(r.p, func(resource, night int) int64 { return r.taken(uint64(resource))[night] })
 }

@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/api"
+	"stampede/harness/design"
+	"stampede/harness/sim"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
@@ -57,6 +60,7 @@ func redisOnly() variant {
 			},
 			Audit: auditRedis,
 		},
+		Model: modelInRedis,
 	}
 }
 
@@ -152,6 +156,172 @@ func prepareRedis(ctx context.Context, st *opened) error {
 
 func nightKey(resource, night int) string {
 	return strconv.Itoa(resource) + ":" + strconv.Itoa(night)
+}
+
+// redisModel is its model: each script is one command, which nothing interrupts.
+type redisModel struct {
+	*sim.Cluster
+	p       Params
+	holds   *sim.Map[uint64, HoldRow]
+	changes *sim.Map[int64, Change]
+	taken   *sim.Map[[2]int, int64] // by resource and night
+	made    []uint64                // in their order, without some that are over for good
+}
+
+const (
+	costHeld   = "held"
+	costChange = "change"
+	costOver   = "expire"
+)
+
+func modelInRedis(c *sim.Cluster, p Params, cfg sut.Config) design.Model[Desk] {
+	r := &redisModel{Cluster: c, p: p, holds: sim.NewMap[uint64, HoldRow](c.Redis),
+		changes: sim.NewMap[int64, Change](c.Redis), taken: sim.NewMap[[2]int, int64](c.Redis)}
+	limit := roleLimit(cfg)
+	c.Sim.Go(func(own *sim.Process) {
+		for {
+			_ = own.Within(limit, func() { r.run(own, costOver, r.expire) }) // it tries again
+			own.Do(c.Sim.Delay(p.ExpireEvery.D()))
+		}
+	})
+	return design.Model[Desk]{Domain: admitModelled(c, p, r), Audit: r.audit, Pending: r.pending}
+}
+
+func (r *redisModel) run(p *sim.Process, script string, does func()) {
+	p.Do(r.Redis.Client.Send(), r.Redis.Execute(does, script), r.Redis.Client.Receive())
+}
+
+// Hold takes a place of each night.
+func (r *redisModel) Hold(ctx context.Context, req HoldRequest) (h Held, err error) {
+	if !r.p.has(req) {
+		return Held{}, ErrUnknownStay
+	}
+	r.run(sim.In(ctx), costHeld, func() {
+		h.Version = 1
+		if _, again := r.holds.Get(req.ID); again {
+			return
+		}
+		for night := req.First; night < req.First+req.Nights; night++ {
+			if n, _ := r.taken.Get([2]int{int(req.Resource), night}); n >= int64(r.p.capacity()) {
+				h, err = Held{}, ErrSoldOut
+				return
+			}
+		}
+		row := HoldRow{Hold: req.ID, Resource: req.Resource, First: req.First, Nights: req.Nights,
+			Guest: req.Guest, HeldNS: int64(r.Sim.Now())}
+		r.made = append(r.made, req.ID)
+		r.add(row, 1)
+		r.change(row, held)
+	})
+	return h, err
+}
+
+// add changes what is taken of the nights of a hold.
+func (r *redisModel) add(h HoldRow, n int64) {
+	for night := h.First; night < h.First+h.Nights; night++ {
+		key := [2]int{int(h.Resource), night}
+		taken, _ := r.taken.Get(key)
+		r.taken.Set(key, taken+n)
+	}
+}
+
+// change gives a hold another state.
+func (r *redisModel) change(h HoldRow, state string) {
+	before := h.State
+	h.State, h.Version = state, h.Version+1
+	switch state {
+	case held:
+	case confirmed:
+		h.ConfirmedNS = int64(r.Sim.Now())
+	default:
+		h.EndedNS = int64(r.Sim.Now())
+		r.add(h, -1)
+	}
+	r.holds.Set(h.Hold, h)
+	seq := int64(r.changes.Len()) + 1
+	r.changes.Set(seq, Change{seq, h.Hold, before, state, h.Version, int64(r.Sim.Now())})
+}
+
+// Confirm takes the payment and then changes the hold.
+func (r *redisModel) Confirm(ctx context.Context, req HeldRequest) (Booked, error) {
+	p := sim.In(ctx)
+	p.Do(r.Sim.Delay(r.p.Pay.D()))
+	return Booked{req.Version + 1}, r.changed(p, req, held, confirmed)
+}
+
+// Release gives a hold back.
+func (r *redisModel) Release(ctx context.Context, req HeldRequest) (none api.Nothing, err error) {
+	return none, r.changed(sim.In(ctx), req, held, released)
+}
+
+// Cancel gives a booking back.
+func (r *redisModel) Cancel(ctx context.Context, req HeldRequest) (none api.Nothing, err error) {
+	return none, r.changed(sim.In(ctx), req, confirmed, cancelled)
+}
+
+func (r *redisModel) changed(p *sim.Process, req HeldRequest, from, to string) (err error) {
+	r.run(p, costChange, func() {
+		h, is := r.holds.Get(req.Hold)
+		by := &h.EndOp
+		if to == confirmed {
+			by = &h.ConfirmOp
+		}
+		over := h.State == held && to == confirmed && int64(r.Sim.Now()) >= h.HeldNS+int64(r.p.HoldTTL)
+		switch {
+		case !is || h.Guest != req.Guest || h.Resource != req.Resource:
+			err = ErrUnknownHold
+		case *by == req.ID:
+		case h.State == expired || over:
+			err = ErrExpired
+		case h.State != from || h.Version != req.Version:
+			err = ErrNotOpen
+		default:
+			*by = req.ID
+			r.change(h, to)
+		}
+	})
+	return err
+}
+
+// expire ends holds whose time is over. What is over for longer than a loss of power takes back is
+// forgotten.
+func (r *redisModel) expire() {
+	now, done := int64(r.Sim.Now()), 0
+	r.made = slices.DeleteFunc(r.made, func(id uint64) bool {
+		h, is := r.holds.Get(id)
+		if h.State == held && h.HeldNS+int64(r.p.HoldTTL) <= now && done < expireBatch {
+			done++
+			r.change(h, expired)
+			return false
+		}
+		return !is || h.State != held && max(h.ConfirmedNS, h.EndedNS)+int64(r.Redis.Journal) < now
+	})
+}
+
+func (r *redisModel) pending() (left int64, what string) {
+	for _, id := range r.made {
+		if h, _ := r.holds.Get(id); h.State == held {
+			left++
+		}
+	}
+	return left, fmt.Sprintf("%d holds are open", left)
+}
+
+func (r *redisModel) audit() any {
+	a := Audit{Contract: contract(r.p, 0), Holds: []HoldRow{}, Nights: []NightRow{},
+		Changes: []Change{}}
+	for seq := int64(1); seq <= int64(r.changes.Len()); seq++ {
+		c, _ := r.changes.Get(seq)
+		a.Changes = append(a.Changes, c)
+		if h, is := r.holds.Get(c.Hold); is && c.State == held {
+			a.Holds = append(a.Holds, h)
+		}
+	}
+	a.Nights = eachNight(r.p, func(resource, night int) int64 {
+		n, _ := r.taken.Get([2]int{resource, night})
+		return n
+	})
+	return a
 }
 
 func auditRedis(ctx context.Context, st *opened) (any, error) {

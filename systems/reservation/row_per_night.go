@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/sim"
 )
 
 // rowPerNight has a row for each place and night.
@@ -32,6 +34,7 @@ func rowPerNight() variant {
 					generate_series(1, $2) AS u, generate_series(1, $3) AS n`, p.Resources, p.capacity(), p.Nights)
 				return err
 			}},
+		Model: modelled(newSlotsModel),
 	}, slots{}, `SELECT resource, night, count(*) - count(hold_id), count(hold_id) FROM slots
 		GROUP BY 1, 2 ORDER BY 1, 2`)
 }
@@ -68,4 +71,79 @@ func (slots) give(ctx context.Context, tx pgx.Tx, holds []int64) error {
 		WHERE h.hold_id = ANY ($1) AND slots.resource = h.resource AND slots.unit = h.unit
 			AND night >= first AND night < first + h.nights AND slots.hold_id = h.hold_id`, holds)
 	return err
+}
+
+const (
+	costFindSlot  = "slots.find"
+	costTakeSlots = "slots.take"
+	costGiveSlots = "slots.give"
+)
+
+// slotsModel is its model: a row for each resource, place and night, with the hold.
+type slotsModel struct {
+	*deskModel
+	rows *sim.Table[[3]int, uint64]
+}
+
+func newSlotsModel(d *deskModel) modelStock {
+	return &slotsModel{d, sim.NewTable[[3]int, uint64](d.Postgres, "slots")}
+}
+
+// free is the nights of a stay on which nobody has a place.
+func (s *slotsModel) free(resource uint64, unit, first, nights int) (free [][3]int) {
+	for night := first; night < first+nights; night++ {
+		key := [3]int{int(resource), unit, night}
+		if hold, _ := s.rows.Get(key); hold == 0 {
+			free = append(free, key)
+		}
+	}
+	return free
+}
+
+func (s *slotsModel) take(p *sim.Process, req HoldRequest) (unit int, err error) {
+	s.db.Query(p, costFindSlot, func() {
+		unit = firstUnit(s.p, req, func(unit int) bool {
+			return len(s.free(req.Resource, unit, req.First, req.Nights)) == req.Nights
+		})
+	})
+	if unit == 0 {
+		return 0, ErrSoldOut
+	}
+	var mine [][3]int
+	s.db.Query(p, costTakeSlots, func() {
+		for _, key := range s.free(req.Resource, unit, req.First, req.Nights) {
+			p.Do(s.rows.Lock(key))
+			if hold, _ := s.rows.Get(key); hold == 0 {
+				mine = append(mine, key)
+			}
+		}
+		for _, key := range mine {
+			s.rows.Set(key, req.ID)
+		}
+	})
+	if len(mine) != req.Nights {
+		return 0, errFaster
+	}
+	return unit, nil
+}
+
+func (s *slotsModel) give(p *sim.Process, holds []HoldRow) {
+	s.db.Query(p, costGiveSlots, func() {
+		for _, h := range holds {
+			for night := h.First; night < h.First+h.Nights; night++ {
+				key := [3]int{int(h.Resource), h.Unit, night}
+				p.Do(s.rows.Lock(key))
+				s.rows.Set(key, 0)
+			}
+		}
+	})
+}
+
+func (s *slotsModel) nights() []NightRow {
+	return eachNight(s.p, func(resource, night int) (taken int64) {
+		for unit := 1; unit <= s.p.capacity(); unit++ {
+			taken += int64(1 - len(s.free(uint64(resource), unit, night, 1)))
+		}
+		return taken
+	})
 }

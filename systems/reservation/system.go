@@ -26,6 +26,7 @@ func System() sut.System {
 			rowPerNight(), counterPerNight(), exclusionRanges(), advisoryLock(), redisGate(), redisOnly(),
 			readThenInsert(), confirmBlind(),
 		},
+		Costs:      assumedCosts,
 		Invariants: invariants,
 		Races: &sut.Races{Kinds: []string{KindHold}, Least: 10,
 			Invariants: []string{NoDoubleBooking, ExpiredIsOver}},

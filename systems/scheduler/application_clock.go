@@ -22,6 +22,7 @@ func applicationClock() scheme {
 		Guarantees: "as skip_locked while all clocks agree",
 		GivesUp:    "the shared clock: a machine whose clock is ahead starts tasks early",
 		Breaks:     []sut.Break{{Invariant: NeverEarly, Under: sut.ClockSkew}},
+		Model:      simulated(overrides{}, func(m *taskModel) { m.skew = m.p.ClockSkew.D() }),
 	}, overrides{
 		lock:  skipLocked,
 		clock: func(p Params) time.Time { return time.Now().Add(p.ClockSkew.D()) },

@@ -25,6 +25,9 @@ func batched() scheme {
 			"batches with their effects",
 		Guarantees: "as skip_locked, and effect and end of a task are one transaction",
 		GivesUp:    "ends wait a little to be batched, and tasks are not picked ahead",
+		Model: simulated(overrides{takes: Waiting}, func(m *taskModel) {
+			m.together = true
+		}),
 	}, overrides{lock: skipLocked, takes: Waiting, ends: newBatchEnds}}
 }
 

@@ -22,6 +22,15 @@ func claimWithoutMarking() scheme {
 		Guarantees: "none: the locks end with the statement",
 		GivesUp:    "starting a task once",
 		Breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.Load}},
+		Model: simulated(overrides{}, func(m *taskModel) {
+			m.idle = true
+			m.start = func(row taskRow, executor string) (taskRow, claim) {
+				return row, m.run(row, row.Fence+1, executor)
+			}
+			m.mine = func(row taskRow, c claim) bool {
+				return row.State == Picked && row.Fence == c.fence-1
+			}
+		}),
 	}, overrides{
 		lock: skipLocked,
 		claim: func(args []any, hands []int64) (string, []any) {

@@ -17,5 +17,6 @@ func skipLockedPickers() scheme {
 		Guarantees: "a task starts once, and not before it is due, however many pickers and " +
 			"executors there are",
 		GivesUp: "strict order, and three updates for each task: picked, started, ended",
+		Model:   simulated(overrides{}, func(*taskModel) {}),
 	}, overrides{lock: skipLocked}}
 }

@@ -24,6 +24,7 @@ func System() sut.System {
 		State: design.State[Params]{Schema: schema, Pending: pending,
 			Empty: []string{"tasks", "runs", "effects"}},
 		Designs:    designs,
+		Costs:      assumedCosts,
 		Invariants: Invariants,
 		NoRaces:    "clients do not compete, executors do: see needCompetition",
 	}.Sut()

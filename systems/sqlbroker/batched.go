@@ -18,6 +18,7 @@ func batched() variant {
 		Idea:       "one statement publishes, claims or acknowledges a batch; claims skip locked rows",
 		Guarantees: "a message has one consumer at a time and is gone once acknowledged; none is lost",
 		GivesUp:    "three versions of a row for each message, which vacuum must remove",
+		Model:      modelled(func(*model) {}),
 	}, plain)
 }
 

@@ -19,6 +19,10 @@ func claimWithoutMarking() variant {
 		Guarantees: "two claims at the very same moment get different messages",
 		GivesUp:    "exclusive delivery: the next claim gets the same messages again",
 		Breaks:     breaksUnder(sut.Load, VisibilityKept, EffectsOnce),
+		Model: modelled(func(m *model) {
+			m.mark, m.unfenced, m.counts = m.delivered, true, 1
+			m.works = (*modelServer).effectThenAck
+		}),
 	}, func(t *table) messages {
 		t.sql = unfencedStatements() // there is no receipt to go by
 		t.sql.claim, t.sql.release = unmarkedSQL, unmarkedReleaseSQL

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"stampede/harness/sim"
 	"stampede/systems/internal/queue"
 )
 
@@ -29,6 +30,9 @@ func listenNotify() variant {
 		Idea:       "batched, but waiting consumers are woken by NOTIFY instead of polling",
 		Guarantees: "what batched guarantees; a lost notification costs a poll",
 		GivesUp:    "parallel commits of publishers: NOTIFY serializes them",
+		Model: modelled(func(m *model) {
+			m.channel, m.pollEvery = sim.NewChannel[notice](m.Postgres), m.pollEvery*pollRarely
+		}),
 	}, func(t *table) messages {
 		t.sql.publish = notifySQL
 		t.waiters, t.pollEvery = queue.NewWaiters(), t.pollEvery*pollRarely

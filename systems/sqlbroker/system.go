@@ -50,6 +50,7 @@ func systemOf(designs ...variant) sut.System {
 		State: design.State[Params]{Schema: schema, Seed: createQueues,
 			Empty: []string{"published", "dead_letters", "effects"}, Audit: audit},
 		Designs:    designs,
+		Costs:      assumedCosts,
 		Invariants: Invariants,
 		// Receives show how operations compete. The role's consumers have queues of their own,
 		// about which effects-once is: see needCompetition.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/sim"
 	"stampede/harness/sut"
 )
 
@@ -27,6 +28,9 @@ func unfencedDelete() variant {
 		GivesUp: "fencing: a consumer whose timeout has passed can still settle the message",
 		Breaks: append(breaksUnder(sut.Load, ReceiptFenced),
 			breaksUnder(sut.RolePause, EffectsOnce)...),
+		Model: modelled(func(m *model) {
+			m.unfenced, m.works = true, (*modelServer).effectThenAck
+		}),
 	}, func(t *table) messages {
 		t.sql = unfencedStatements()
 		return unfenced{t}
@@ -62,4 +66,17 @@ func (t unfenced) work(ctx context.Context, queue string, batch []Delivery) erro
 		t.tally.consumed.Add(int64(len(batch)))
 	}
 	return workError(err)
+}
+
+// effectThenAck is unfenced.work.
+func (s *modelServer) effectThenAck(p *sim.Process, queue string, batch []Delivery) error {
+	return s.conns.Transaction(p, func() error {
+		if err := s.storeEffects(p, queue, batch); err != nil {
+			return err
+		}
+		s.conns.Query(p, costAck, func() {
+			s.settle(p, queue, KindAck, readReceipts(receiptsOf(batch)), 0)
+		})
+		return nil
+	})
 }

@@ -20,6 +20,7 @@ func compositeKey() variant {
 		Guarantees: "as video_key, with a hot video spread over all consumers",
 		GivesUp:    "counts are visible one merge later, and a video has a row for each partition",
 		State:      design.State[Params]{Schema: mergedSchema},
+		Model:      modelled(nil, bySession, true),
 		Open: func(_ context.Context, st *opened) (Pipeline, error) {
 			p := newPipeline(st, database{st.DB})
 			p.key = bySession

@@ -72,6 +72,11 @@ func openCounter(
 	ctx context.Context, st *opened, b books, generation int64, group string,
 	changes func(*counter),
 ) (*counter, error) {
+	c := newCounter(st, b, generation, changes)
+	return c, c.join(ctx, st.Params, topicValid, group)
+}
+
+func newCounter(st *opened, b books, generation int64, changes func(*counter)) *counter {
 	c := &counter{
 		member: member{cfg: st.Config, who: station{stageCounter, generation}, books: b},
 		params: st.Params, every: st.Params.clock(st.Params.CountWindow),
@@ -84,7 +89,7 @@ func openCounter(
 	if changes != nil {
 		changes(c)
 	}
-	return c, c.join(ctx, st.Params, topicValid, group)
+	return c
 }
 
 // hand stores what was read of partitions that go, so that their next owner

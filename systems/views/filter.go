@@ -110,17 +110,22 @@ func filterRole(needs []sut.Service, changes func(*filter, *opened)) role {
 func openFilter(
 	ctx context.Context, st *opened, b books, changes func(*filter, *opened),
 ) (*filter, error) {
+	f := newFilter(st, b)
+	if changes != nil {
+		changes(f, st)
+	}
+	return f, f.join(ctx, st.Params, topicWatch, "filter",
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+}
+
+func newFilter(st *opened, b books) *filter {
 	f := &filter{
 		member: member{cfg: st.Config, who: station{stageFilter, 0}, books: b},
 		rules:  newRuleBook(b, st.Params, st.Config.Logger),
 		mind:   newWindows(st, b), valid: topics.Name(st.Config, topicValid), alone: (*ruleSet).alone,
 	}
 	f.leaving = f.hand
-	if changes != nil {
-		changes(f, st)
-	}
-	return f, f.join(ctx, st.Params, topicWatch, "filter",
-		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	return f
 }
 
 // hand lets what was decided arrive before partitions go to somebody else. If

@@ -14,6 +14,7 @@ type ruleBook struct {
 	books books
 	every time.Duration
 	log   *slog.Logger
+	now   func() time.Time
 
 	mu      sync.Mutex // held while loading
 	state   sync.RWMutex
@@ -24,7 +25,7 @@ type ruleBook struct {
 }
 
 func newRuleBook(b books, p Params, log *slog.Logger) *ruleBook {
-	return &ruleBook{books: b, every: p.clock(p.RulesReload), log: log,
+	return &ruleBook{books: b, every: p.clock(p.RulesReload), log: log, now: time.Now,
 		sets: make(map[int64]*ruleSet)}
 }
 
@@ -32,7 +33,7 @@ func newRuleBook(b books, p Params, log *slog.Logger) *ruleBook {
 // waits for them to be loaded; if that fails, those that are known stay.
 func (b *ruleBook) latest(ctx context.Context) (*ruleSet, error) {
 	newest, loaded := b.known()
-	if newest != nil && time.Since(loaded) < b.every {
+	if newest != nil && b.now().Sub(loaded) < b.every {
 		return newest, nil
 	}
 	if newest == nil {
@@ -41,7 +42,7 @@ func (b *ruleBook) latest(ctx context.Context) (*ruleSet, error) {
 		return newest, nil
 	}
 	defer b.mu.Unlock()
-	if newest, loaded = b.known(); newest != nil && time.Since(loaded) < b.every {
+	if newest, loaded = b.known(); newest != nil && b.now().Sub(loaded) < b.every {
 		return newest, nil
 	}
 	err := b.load(ctx)
@@ -110,7 +111,7 @@ func (b *ruleBook) load(ctx context.Context) error {
 	if b.newest == nil {
 		return fmt.Errorf("there are no rules")
 	}
-	b.loaded = time.Now()
+	b.loaded = b.now()
 	return nil
 }
 

@@ -36,6 +36,7 @@ func System() sut.System {
 			Empty: []string{"drops", "view_counts"}, Pending: pending, Audit: audit, Gauge: look},
 		Designs: []variant{updatePerEvent(), videoKey(), compositeKey(), preaggregated(),
 			partitionState(), countsBeforeOffsets(), noRevoke()},
+		Costs:      assumedCosts,
 		Invariants: Invariants,
 		// Counts go wrong behind the log, but nothing competes there for what a heartbeat does
 		// not compete for first. A partition has one reader in each stage, so that two effects of

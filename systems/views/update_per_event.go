@@ -9,6 +9,7 @@ func updatePerEvent() variant {
 		Idea:       "every view is its own transaction, which adds 1 and advances the offset",
 		Guarantees: "counts equal the log, and no view waits for a window while the counter keeps up",
 		GivesUp:    "a transaction for every view: it falls behind on a hot video",
+		Model:      modelled(eachView, byVideo, false),
 		NotApplicable: map[string]string{
 			Fresh: "it promises no time: it shows how far such a design falls behind",
 		},

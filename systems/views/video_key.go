@@ -9,5 +9,6 @@ func videoKey() variant {
 			"offsets, in one transaction",
 		Guarantees: "counts equal the log whatever crashes, and each row has one writer",
 		GivesUp:    "a hot video is limited to one consumer: its partition falls behind",
+		Model:      modelled(nil, byVideo, false),
 	}, nil)
 }

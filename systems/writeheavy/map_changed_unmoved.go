@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"stampede/harness/sim"
 	"stampede/harness/sut"
 )
 
@@ -43,5 +44,31 @@ func mapChangedUnmoved() variant {
 			}
 			return s, nil
 		},
+		Model: modelled(changesMap),
 	}
+}
+
+// changesMap is its model.
+func changesMap(m *countersModel) *modelService {
+	adds := 0
+	b := newBatcherModel(m, func(p *sim.Process, batch []AddRequest) error {
+		var version, shards int
+		m.db.Exec(p, costNewest, func() { version, shards = m.newest() })
+		return m.flush(p, batch, version, shards)
+	})
+	return &modelService{m, func(p *sim.Process, list []AddRequest) []error {
+		errs := b.join(p, list)
+		for _, err := range errs {
+			if err != nil {
+				continue
+			}
+			if adds++; adds == m.p.MapAfter {
+				m.db.Exec(p, costDeclares, func() {
+					p.Do(m.maps.Lock(2))
+					m.maps.Set(2, 2*m.p.Shards)
+				})
+			}
+		}
+		return errs
+	}, b.waiting}
 }

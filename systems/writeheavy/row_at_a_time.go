@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/sim"
 	"stampede/harness/stores"
 )
 
@@ -26,6 +27,7 @@ func rowAtATime() variant {
 		Open: func(_ context.Context, st *opened) (Counters, error) {
 			return service{now{st}, rows{st}.add, 1}, nil
 		},
+		Model: modelled(addsRows),
 	}
 }
 
@@ -48,4 +50,30 @@ func (r rows) add(ctx context.Context, req AddRequest) error {
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	}
 	return stores.Failed("adding", err)
+}
+
+// addsRows is its model.
+func addsRows(m *countersModel) *modelService {
+	one := func(p *sim.Process, req AddRequest) error {
+		return m.db.Transaction(p, func() error {
+			fresh := false
+			m.db.Query(p, costInsert, func() { fresh = sound(req.Delta) && m.insert(p, req) })
+			switch {
+			case !sound(req.Delta):
+				return ErrRejected
+			case fresh:
+				m.db.Query(p, costUpdate, func() { m.plus(p, part{req.Key, 1, 0}, req.Delta) })
+			}
+			return nil
+		})
+	}
+	return &modelService{m, func(p *sim.Process, list []AddRequest) []error {
+		errs := make([]error, len(list))
+		for i, req := range list {
+			if failed := p.Try(func() { errs[i] = one(p, req) }); failed != nil {
+				errs[i] = failed
+			}
+		}
+		return errs
+	}, nil}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/sim"
 	"stampede/harness/stores"
 )
 
@@ -32,6 +33,71 @@ func shardAndFlush() variant {
 			}), nil
 		},
 		Roles: []role{compactor(sqlCompact)},
+		Model: modelled(func(m *countersModel) *modelService {
+			b := newBatcherModel(m, func(p *sim.Process, batch []AddRequest) error {
+				return m.flush(p, batch, 1, m.p.Shards)
+			})
+			return &modelService{m, b.join, b.waiting}
+		}, (*countersModel).compact),
+	}
+}
+
+// flush is sharded.flush.
+func (m *countersModel) flush(p *sim.Process, batch []AddRequest, version, shards int) error {
+	list := make([]counted, len(batch))
+	for i, a := range batch {
+		list[i] = counted{AddRequest: a, shard: shardOf(a.User, shards)}
+	}
+	return m.db.Transaction(p, func() error {
+		m.db.Query(p, costApply, func() { m.apply(p, version, list) })
+		return nil
+	})
+}
+
+// compact is the compactor.
+func (m *countersModel) compact(p *sim.Process) {
+	db := m.Postgres.OwnConns("compactor", 1, min(m.limit, 2*time.Second))
+	for {
+		_ = p.Try(func() { // it tries again
+			var split []uint64
+			db.Exec(p, costSplit, func() { split = m.split(500) })
+			for _, key := range split {
+				db.Exec(p, costCompact, func() { m.fold(p, key) })
+			}
+		})
+		p.Do(m.Sim.Delay(m.p.Compact.D()))
+	}
+}
+
+// split are the first counters that have several parts.
+func (m *countersModel) split(most int) (keys []uint64) {
+	parts := map[uint64]int{}
+	for _, k := range m.counters.Keys() {
+		if k.version == 1 && k.shard >= 0 {
+			if parts[k.key]++; parts[k.key] == 2 && len(keys) < most {
+				keys = append(keys, k.key)
+			}
+		}
+	}
+	return keys
+}
+
+// fold is what sqlCompact does.
+func (m *countersModel) fold(p *sim.Process, key uint64) {
+	sum, parts := int64(0), 0
+	for shard := range m.p.Shards {
+		k := part{key, 1, shard}
+		if _, is := m.counters.Get(k); !is {
+			continue
+		}
+		p.Do(m.counters.Lock(k))
+		if n, is := m.counters.Get(k); is {
+			sum, parts = sum+n, parts+1
+			m.counters.Delete(k)
+		}
+	}
+	if parts > 0 {
+		m.plus(p, part{key, 1, -1}, sum)
 	}
 }
 

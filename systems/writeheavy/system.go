@@ -32,6 +32,7 @@ func systemOf(designs ...variant) sut.System {
 		State: design.State[Params]{Schema: schema, Empty: []string{"ops", "counters", "partials"},
 			Audit: audited(Contract{}, nil)},
 		Designs:    designs,
+		Costs:      assumedCosts,
 		Invariants: invariants,
 		NoRaces: "adds that are acknowledged from memory hardly overlap; counters-conserved counts " +
 			"those of a counter that a process may write together",

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"stampede/harness/run"
+	"stampede/harness/rundir"
+	"stampede/harness/scenario"
+	"stampede/harness/sim"
+	"stampede/reports/answer"
+	"stampede/reports/words"
+)
+
+// sweeping is a value of a simulation that takes several values in turn.
+type sweeping struct {
+	path   string
+	values []float64
+}
+
+// What a sweep may change that is no part of a machine.
+const (
+	sweepScale       = "scale"
+	sweepConnections = "stores.max_conns"
+)
+
+// parseSweep reads "postgres.cores=2,4,8".
+func parseSweep(text string) (s sweeping, err error) {
+	path, list, ok := strings.Cut(text, "=")
+	if s.path = path; !ok || path == "" || list == "" {
+		return s, fmt.Errorf("--sweep is %q; expected a path and values, as in cores=2,4,8,16", text)
+	}
+	for _, value := range strings.Split(list, ",") {
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil || x <= 0 {
+			return s, fmt.Errorf("--sweep has the value %q; expected numbers of more than 0", value)
+		}
+		s.values = append(s.values, x)
+	}
+	// A wrong path is told before anything is simulated.
+	_, _, err = s.at(s.values[0], sim.DefaultMachine())
+	return s, err
+}
+
+// at is a machine, and what else is set, for one of the values.
+func (s sweeping) at(value float64, m sim.Machine) (sim.Machine, []string, error) {
+	number := strconv.FormatFloat(value, 'g', -1, 64)
+	switch s.path {
+	case sweepScale:
+		return m, nil, nil
+	case sweepConnections:
+		return m, []string{sweepConnections + "=" + number}, nil
+	}
+	names := strings.Split(s.path, ".")
+	yaml := strings.Join(names, ": {") + ": " + number + strings.Repeat("}", len(names)-1)
+	if err := scenario.DecodeInto("--sweep", []byte(yaml), &m); err != nil {
+		return m, nil, fmt.Errorf("%w; beside a machine's values there are %s and %s", err, sweepScale,
+			sweepConnections)
+	}
+	return m, nil, m.Validate()
+}
+
+// sweepRow is what came of one value for one design.
+type sweepRow struct {
+	design, bottleneck string
+	value, perS        float64
+	p50, p99           int64
+}
+
+// sweepAll simulates a scenario once for each value and prints a table for each design, with
+// what was waited for longest.
+func (a *app) sweepAll(name string, f runFlags) error {
+	s, err := parseSweep(f.sweep)
+	if err != nil {
+		return usage(err)
+	}
+	root, err := os.MkdirTemp("", "stampede-sweep-")
+	if err != nil {
+		return withCode(exitEnvironment, err)
+	}
+	var rows []sweepRow
+	for _, value := range s.values {
+		var more []sweepRow
+		if more, err = a.sweepOne(a.interrupts.soft, root, name, f, s, value); err != nil {
+			break
+		}
+		a.logf("%s = %v is simulated", s.path, value)
+		rows = append(rows, more...)
+	}
+	if err = errors.Join(err, os.RemoveAll(root)); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%s · %s, costs: %s\n", answer.SimulatedWord, s.path, f.simulated.Known)
+	for _, design := range f.variants {
+		a.tellSweep(s.path, design, slices.DeleteFunc(slices.Clone(rows), func(r sweepRow) bool {
+			return r.design != design
+		}))
+	}
+	return nil
+}
+
+// sweepOne simulates all designs with one value.
+func (a *app) sweepOne(
+	ctx context.Context, root, name string, f runFlags, s sweeping, value float64,
+) (rows []sweepRow, err error) {
+	machine, set, err := s.at(value, f.simulated.Machine)
+	if err != nil {
+		return nil, usage(err)
+	}
+	if s.path == sweepScale {
+		f.scale *= value
+	}
+	f.set = slices.Concat(f.set, set)
+	plan, err := f.plan(name)
+	if err == nil {
+		err = f.checkModels(plan)
+	}
+	if err != nil {
+		return nil, err
+	}
+	seed, err := parseSeed(f.seed)
+	if err != nil {
+		return nil, usage(err)
+	}
+	plan = plan.shortest()
+	_, summary, err := run.Run(ctx, a.interrupts.hard, run.Options{Scenario: plan.Scenario,
+		System: plan.System, Params: plan.Params, Seed: seed, Root: root, Tool: tool(),
+		Now: time.Now, Observer: silentRun{},
+		Simulate: &run.Simulation{Machine: machine, Costs: f.simulated.Costs,
+			Known: f.simulated.Known}})
+	if err != nil {
+		return nil, a.runError(err, "")
+	}
+	for _, v := range summary.Variants {
+		rows = append(rows, sweepRowOf(v, value))
+	}
+	return rows, nil
+}
+
+func sweepRowOf(v rundir.Variant, value float64) sweepRow {
+	r := sweepRow{design: v.Name, value: value, perS: v.ThroughputPerS,
+		p50: v.Latency.Response.P50, p99: v.Latency.Response.P99}
+	if len(v.Repeats) > 0 {
+		r.bottleneck = v.Repeats[0].Bottleneck
+	}
+	return r
+}
+
+// barWidth is how many characters the longest bar of a curve has.
+const barWidth = 24
+
+// tellSweep prints what came of a design, with its throughput as a curve.
+func (a *app) tellSweep(path, design string, rows []sweepRow) {
+	most := 0.0
+	for _, r := range rows {
+		most = max(most, r.perS)
+	}
+	fmt.Fprintf(a.stdout, "\n%s\n%12s %12s %10s %10s\n", design, path, "successes", "p50", "p99")
+	for _, r := range rows {
+		bar := strings.Repeat("█", int(barWidth*r.perS/max(most, 1)+0.5))
+		fmt.Fprintf(a.stdout, "%12v %12s %10s %10s  %s\n", r.value, words.Rate(r.perS),
+			words.Latency(r.p50), words.Latency(r.p99), bar)
+	}
+	for i, r := range rows {
+		if i == 0 || i == len(rows)-1 {
+			fmt.Fprintf(a.stdout, "%s = %v: %s\n", path, r.value, r.bottleneck)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package calibrate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"slices"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/load"
+	"stampede/harness/scenario"
+	"stampede/harness/sim"
+	"stampede/harness/sut"
+)
+
+// Modelled is what a model did under a load.
+type Modelled struct {
+	// Drawn is how often an operation drew each cost, by component and name.
+	Drawn map[string]map[string]float64
+	// P50 is the median response time of the main kind, and Digest identifies all that
+	// happened.
+	P50    time.Duration
+	Digest string
+}
+
+// seed is that of simulations whose randomness nobody is to see.
+const seed = 1
+
+// Model runs a design's model under a scenario's load, without its faults.
+func Model(ctx context.Context, sc scenario.Scenario, params any, v sut.Variant,
+	workload func(seed uint64, params any) (sut.Workload, error), m sim.Machine, costs sim.Costs,
+) (Modelled, error) {
+	s := sim.New(seed)
+	defer s.Close()
+	m.Postgres.Connections = sc.Stores.MaxConns
+	c, err := sim.NewCluster(s, m, costs)
+	if err != nil {
+		return Modelled{}, err
+	}
+	inst, err := v.Model(c, sut.Config{Params: params, MaxConns: sc.Stores.MaxConns,
+		Timeout: sc.Load.Timeout.D()})
+	if err != nil {
+		return Modelled{}, fmt.Errorf("making the model of %s: %w", v.Name, err)
+	}
+	w, err := workload(seed, params)
+	if err != nil {
+		return Modelled{}, err
+	}
+	plan := load.Plan{Start: time.Millisecond, Workload: w, Users: sc.Load.Users,
+		Think: sc.Load.Think.D(), Duration: sc.Load.Duration.D(), MaxInFlight: sc.Load.MaxInFlight,
+		Queue: sc.Load.Queue, Timeout: sc.Load.Timeout.D(), Drain: sc.Load.Drain.D()}
+	if plan.Users == 0 {
+		process, err := sc.Load.Arrival.Schedule()
+		if err != nil {
+			return Modelled{}, err
+		}
+		plan.Arrivals = process.Start(seed)
+	}
+	seen := &seen{main: w.Kinds()[0], digest: sha256.New()}
+	if _, err := load.Simulate(ctx, plan, s, inst.Do, seen, nil); err != nil {
+		return Modelled{}, err
+	}
+	return seen.result(c.Drawn()), nil
+}
+
+// seen is what was recorded.
+type seen struct {
+	main   string
+	ended  int
+	times  []time.Duration
+	digest hash.Hash
+}
+
+// Append takes a record.
+func (s *seen) Append(r *history.Record) {
+	_ = binary.Write(s.digest, binary.BigEndian, // a hash takes everything
+		[]int64{int64(r.Seq), int64(r.Start), int64(r.End), int64(r.Outcome)})
+	if r.End == history.Never {
+		return
+	}
+	s.ended++
+	if r.Op.Kind == s.main {
+		s.times = append(s.times, r.End-r.Intended)
+	}
+}
+
+func (s *seen) result(drawn map[string]map[string]float64) Modelled {
+	for _, costs := range drawn {
+		for name := range costs {
+			costs[name] /= float64(max(s.ended, 1))
+		}
+	}
+	m := Modelled{Drawn: drawn, Digest: hex.EncodeToString(s.digest.Sum(nil))[:16]}
+	if len(s.times) > 0 {
+		slices.Sort(s.times)
+		m.P50 = s.times[len(s.times)/2]
+	}
+	return m
+}
+
+// The load under which a model is identified.
+const (
+	digestRate = 800
+	digestOver = 500 * time.Millisecond
+	digestConn = 8
+)
+
+// Digest identifies a design's model with the engine below it by what it does under a small
+// load. Whoever changes what a model does changes its digest, and a calibration of the model
+// before is stale.
+func Digest(ctx context.Context, s sut.System, v sut.Variant) (string, error) {
+	sc := scenario.Scenario{Stores: scenario.Stores{MaxConns: digestConn}, Load: scenario.Load{
+		Arrival: scenario.Arrival{Process: "constant", Rate: digestRate,
+			Over: scenario.Over(digestOver)},
+		MaxInFlight: 64, Queue: 1000, Timeout: sut.Duration(time.Second),
+		Drain: sut.Duration(2 * time.Second)}}
+	m, err := Model(ctx, sc, s.Params(), v, s.Workload, sim.DefaultMachine(), s.Costs())
+	return m.Digest, err
+}

@@ -1,0 +1,567 @@
+package views
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/design"
+	"stampede/harness/sim"
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+// The statements and commands whose costs the models need, and what events cost the application.
+const (
+	costTake      = "take"      // takes partitions
+	costMove      = "move"      // moves stands on
+	costDrops     = "drops"     // adds what was turned away
+	costWindows   = "windows"   // adds to windows
+	costTotals    = "totals"    // adds to totals
+	costCountOne  = "countone"  // counts one view
+	costRules     = "rules"     // reads the rules
+	costAddRules  = "addrules"  // each statement that adds some
+	costViews     = "views"     // reads a count
+	costMerge     = "merge"     // merges the counts of shards
+	costBegin     = "beginning" // each statement that begins a generation
+	costRecounts  = "recounts"  // looks for generations to count
+	costCutOver   = "cutover"   // lets readers see one
+	costLook      = "look"      // each statement of the gauge
+	costJudge     = "judge"     // the script that decides candidates
+	costCandidate = "candidate" // each of them
+	costMemory    = "memory"    // asks Redis what it remembers
+	costFilter    = "filter"    // an event in the filter
+	costCounter   = "counter"   // a view in the counter
+)
+
+// assumedCosts are what these cost on a CPU of 2023, until somebody measures them.
+func assumedCosts() sim.Costs {
+	us := func(mean float64) sim.Cost {
+		return sim.Cost{MeanNS: 1000 * mean, CV: 0.5, Known: "assumed"}
+	}
+	return sim.Costs{
+		App: map[string]sim.Cost{"postgres": us(60), "redis": us(40), "kafka": us(30),
+			costFilter: us(2), costCounter: us(1)},
+		Postgres: map[string]sim.Cost{sim.Begin: us(25), costTake: us(120), costMove: us(120),
+			costDrops: us(150), costWindows: us(200), costTotals: us(150), costCountOne: us(150),
+			costRules: us(80), costAddRules: us(60), costViews: us(80), costMerge: us(1000),
+			costBegin: us(80), costRecounts: us(50), costCutOver: us(150), costLook: us(500)},
+		Redis: map[string]sim.Cost{"turn": us(8), "connection": us(4), costJudge: us(20),
+			costCandidate: us(3), costMemory: us(1)},
+		Kafka: map[string]sim.Cost{"request": us(30), "batch": us(10), "record": us(0.5),
+			"byte": us(0.002), "fetch": us(30)},
+	}
+}
+
+// pipelineModel is the pipeline on simulated stores. What filters and counters do with records and
+// decisions is their own code; the topics, the books and Redis are simulated, and each partition
+// has the same reader from beginning to end.
+type pipelineModel struct {
+	*sim.Cluster
+	*modelBooks
+	st           *opened
+	watch, valid *sim.Topic[*kgo.Record]
+	spread       kgo.TopicPartitioner
+	key          func(*Heartbeat) string
+	rules        *ruleBook
+	// What is remembered, as windows keeps it.
+	memory   *sim.Map[string, string]
+	sessions *sim.Map[string, string]
+	repeats  *sim.Map[field, bool]
+	rates    *sim.Map[field, int64]
+}
+
+// modelled makes models of a design whose counter has changes, whose heartbeats go to the
+// partition of a key, and whose counts are merged or not.
+func modelled(
+	changes func(*counter), key func(*Heartbeat) string, merged bool,
+) func(*sim.Cluster, Params, sut.Config) design.Model[Pipeline] {
+	return func(c *sim.Cluster, p Params, cfg sut.Config) design.Model[Pipeline] {
+		role := cfg
+		role.Timeout, role.Logger = min(stores.Timeout(cfg), roleTimeout), slog.New(slog.DiscardHandler)
+		st := &opened{Params: p, Config: role}
+		c.Kafka.Delivery = max(stores.Timeout(cfg), time.Second)
+		m := &pipelineModel{Cluster: c, st: st, key: key, modelBooks: newModelBooks(c, p, cfg, merged),
+			watch:    sim.NewTopic[*kgo.Record](c.Kafka, topicWatch, cfg.Kafka.Partitions),
+			valid:    sim.NewTopic[*kgo.Record](c.Kafka, topicValid, cfg.Kafka.Partitions),
+			spread:   kgo.StickyKeyPartitioner(nil).ForTopic(topicWatch),
+			memory:   sim.NewMap[string, string](c.Redis),
+			sessions: sim.NewMap[string, string](c.Redis),
+			repeats:  sim.NewMap[field, bool](c.Redis), rates: sim.NewMap[field, int64](c.Redis)}
+		m.rules = m.newRules(m.modelBooks)
+		for _, station := range []struct {
+			name string
+			work func(r *modelReader, p *sim.Process, books *modelBooks)
+		}{{"filter", m.filters}, {"counter", func(r *modelReader, p *sim.Process, b *modelBooks) {
+			newCounterModel(r, newCounter(st, b, 1, changes)).work(p)
+		}}} {
+			n := max(1, cfg.Replicas[station.name])
+			for i := range n {
+				topic := m.watch
+				if station.name == "counter" {
+					topic = m.valid
+				}
+				r := m.reader(topic, i, n)
+				books := m.on(c.Postgres.OwnConns(fmt.Sprintf("%s-%d", station.name, i+1), 2, role.Timeout))
+				c.Sim.Go(func(p *sim.Process) { station.work(r, p, books) })
+			}
+		}
+		c.Sim.Go(m.reprocessor)
+		if merged {
+			c.Sim.Go(m.merger)
+		}
+		gauge := m.on(c.Postgres.OwnConns("gauge", 1, 0))
+		return design.Model[Pipeline]{Domain: m, Pending: m.pending, Audit: m.audit,
+			Gauge: func(p *sim.Process) any { return m.look(p, gauge.conns) }}
+	}
+}
+
+// byVideo is the key of designs in which a video has one partition.
+func byVideo(h *Heartbeat) string { return h.Video }
+
+// newRules is a book of rules that has those of the beginning.
+func (m *pipelineModel) newRules(b *modelBooks) *ruleBook {
+	rules := newRuleBook(b, m.p, m.st.Config.Logger)
+	rules.now = func() time.Time { return time.Unix(0, int64(m.Sim.Now())) }
+	rules.loaded, rules.authors = rules.now(), m.authors
+	rules.newest = newRuleSet(m.p.rules())
+	rules.sets[rules.newest.Version] = rules.newest
+	return rules
+}
+
+// Watch writes a heartbeat into the log.
+func (m *pipelineModel) Watch(ctx context.Context, req WatchRequest) (reply WatchReply, err error) {
+	rules, err := m.rules.latest(ctx)
+	if err != nil {
+		return WatchReply{}, err
+	}
+	if _, known := m.rules.creator(req.Video); !known {
+		return WatchReply{}, ErrUnknownVideo
+	}
+	h := req.heartbeat()
+	r := &kgo.Record{Key: []byte(m.key(&h)), Value: encodeEvents([]Event{{h, rules.Version}})}
+	partition := m.spread.Partition(r, m.partitions)
+	sim.In(ctx).Do(m.watch.ProduceAll(partition, []*kgo.Record{r}, recordBytes,
+		func(_ *kgo.Record, offset int) {
+			at := Position{Partition: int32(partition), Offset: int64(offset)}
+			reply.Position = PositionText(at.String())
+		}))
+	return reply, nil
+}
+
+func recordBytes(r *kgo.Record) int64 { return int64(len(r.Key) + len(r.Value)) }
+
+// modelReader reads partitions of a topic, a fetch ahead as the driver does.
+type modelReader struct {
+	*pipelineModel
+	consumer *sim.Consumer[*kgo.Record]
+	member   *member
+	ahead    map[int32]int64 // what is fetched next
+	fetched  map[int32][]*kgo.Record
+	arrived  *sim.Signal
+	taken    *sim.Signal
+	told     time.Duration // when Kafka was told last how far the books are
+}
+
+// reader reads the i-th of each n partitions of a topic.
+func (m *pipelineModel) reader(topic *sim.Topic[*kgo.Record], i, n int) *modelReader {
+	r := &modelReader{pipelineModel: m, ahead: map[int32]int64{},
+		fetched: map[int32][]*kgo.Record{}, arrived: sim.NewSignal(m.Sim), taken: sim.NewSignal(m.Sim)}
+	var mine []int
+	for p := i; p < m.partitions; p += n {
+		mine = append(mine, p)
+		r.ahead[int32(p)] = 0
+	}
+	if len(mine) > 0 {
+		r.consumer = topic.Consumer(mine...)
+		m.Sim.Go(r.fetch)
+	}
+	return r
+}
+
+// joins gives the reader's partitions to a member, which is to take them.
+func (r *modelReader) joins(m *member) {
+	r.member, m.held = m, map[int32]*hold{}
+	for p := range r.ahead {
+		m.held[p] = &hold{stand: stand{partition: p}, stale: true}
+	}
+}
+
+// fetch fetches whenever the last has been taken. Once a second it tells Kafka how far it is.
+func (r *modelReader) fetch(p *sim.Process) {
+	for {
+		if p.Within(r.st.Config.Timeout, func() { p.Do(r.consumer.Poll(filterBatch)) }) != nil {
+			for partition, offset := range r.ahead {
+				r.consumer.Seek(int(partition), int(offset))
+			}
+			p.Do(r.Sim.Delay(sut.AfterError))
+			continue
+		}
+		r.consumer.Fetched(func(partition, offset int, v *kgo.Record) {
+			v.Partition, v.Offset = int32(partition), int64(offset)
+			r.fetched[v.Partition] = append(r.fetched[v.Partition], v)
+			r.ahead[v.Partition] = v.Offset + 1
+		})
+		r.arrived.Wake()
+		for len(r.fetched) > 0 {
+			p.Do(r.taken.Wait())
+		}
+		if p.Now()-r.told >= commitEvery {
+			r.told = p.Now()
+			_ = p.Within(r.st.Config.Timeout, func() { p.Do(r.consumer.Commit()) }) // lag looks larger
+		}
+	}
+}
+
+// poll is member.poll.
+func (r *modelReader) poll(p *sim.Process, wait time.Duration) (list []batch, err error) {
+	if err := r.resume(p); err != nil {
+		return nil, err
+	}
+	if len(r.fetched) == 0 {
+		_ = p.Within(wait, func() { p.Do(r.arrived.Wait()) }) // nothing came
+	}
+	for _, partition := range slices.Sorted(maps.Keys(r.fetched)) {
+		records, h := r.fetched[partition], r.member.held[partition]
+		for len(records) > 0 && records[0].Offset != h.read {
+			records = records[1:] // from before the partition was set back
+		}
+		if len(records) > 0 {
+			h.read = records[len(records)-1].Offset + 1
+			list = append(list, batch{partition, records})
+		}
+	}
+	clear(r.fetched)
+	r.taken.Wake()
+	return list, nil
+}
+
+// resume is member.resume.
+func (r *modelReader) resume(p *sim.Process) error {
+	var stale []int32
+	for partition, h := range r.member.held {
+		if h.stale {
+			stale = append(stale, partition)
+		}
+	}
+	if len(stale) == 0 {
+		return nil
+	}
+	stands, err := r.member.books.take(r.in(p), r.member.who, stale)
+	for _, s := range stands {
+		r.member.held[s.partition] = newHold(s)
+		r.ahead[s.partition] = s.next
+		r.consumer.Seek(int(s.partition), int(s.next))
+	}
+	if err == nil {
+		clear(r.fetched)
+		r.taken.Wake()
+	}
+	return err
+}
+
+func (r *modelReader) in(p *sim.Process) context.Context { return p.Context(context.Background()) }
+
+// filterModel is a filter. A batch is on its way to the books and to the log while the next one
+// is read.
+type filterModel struct {
+	*modelReader
+	*filter
+	windows *windows
+	last    *modelPassage
+	changed *sim.Signal
+}
+
+// modelPassage is passage.
+type modelPassage struct {
+	*decided
+	ahead        *modelPassage
+	stored, done bool
+	kept, err    error
+}
+
+func (m *pipelineModel) filters(r *modelReader, p *sim.Process, books *modelBooks) {
+	f := &filterModel{modelReader: r, filter: newFilter(m.st, books), changed: sim.NewSignal(m.Sim)}
+	f.filter.rules = m.newRules(books)
+	f.windows = f.mind.(*windows)
+	f.windows.decide = f.decideAll
+	r.joins(&f.filter.member)
+	for r.consumer != nil {
+		if f.step(p) != nil {
+			p.Do(m.Sim.Delay(sut.AfterError))
+		}
+	}
+}
+
+// step is filter.step.
+func (f *filterModel) step(p *sim.Process) error {
+	wait := pollWait
+	if f.last != nil {
+		wait = settleWait
+	}
+	batches, err := f.modelReader.poll(p, wait)
+	var next *decided
+	if err == nil && len(batches) > 0 {
+		if next, err = f.collect(f.in(p), batches); next != nil {
+			p.Do(f.App.BurnTimes(costFilter, float64(len(next.list))))
+		}
+	}
+	switch {
+	case err == nil && next != nil:
+		err = f.decideNext(p, next)
+	case err == nil:
+		if err = f.arrive(p); err == nil {
+			err = f.record(f.in(p), nil)
+		}
+	}
+	if err != nil {
+		_ = f.arrive(p)
+		f.mind.forget()
+		f.filter.forget()
+		return err
+	}
+	if next != nil {
+		b := &modelPassage{decided: next, ahead: f.last}
+		f.last = b
+		f.Sim.Go(func(p *sim.Process) { f.pass(p, b) })
+	}
+	return nil
+}
+
+func (f *filterModel) until(p *sim.Process, met *bool) {
+	for !*met {
+		p.Do(f.changed.Wait())
+	}
+}
+
+// arrive is filter.arrived.
+func (f *filterModel) arrive(p *sim.Process) error {
+	b := f.last
+	if b == nil {
+		return nil
+	}
+	f.until(p, &b.done)
+	f.last = nil
+	if b.err == nil {
+		f.sent(b.to)
+	}
+	return b.err
+}
+
+// decideNext is filter.decide.
+func (f *filterModel) decideNext(p *sim.Process, next *decided) error {
+	if f.last != nil {
+		f.until(p, &f.last.stored)
+		if f.last.kept != nil {
+			return f.last.kept
+		}
+	}
+	if f.windows.memory == "" {
+		if err := p.Within(f.st.Config.Timeout, func() { f.learn(p) }); err != nil {
+			return err
+		}
+	}
+	if err := f.windows.recall(f.in(p), nil); err != nil {
+		return err
+	}
+	return f.judge(f.in(p), next.list)
+}
+
+// learn learns the name of what is remembered, or gives it one.
+func (f *filterModel) learn(p *sim.Process) {
+	var name string
+	p.Do(f.Redis.Client.Send(), f.Redis.Execute(func() {
+		var is bool
+		if name, is = f.memory.Get("memory"); !is {
+			name = f.Sim.Now().String()
+			f.memory.Set("memory", name)
+		}
+	}, costMemory, costMemory), f.Redis.Client.Receive())
+	f.windows.memory = name
+}
+
+// decideAll is windows.judgeAll.
+func (f *filterModel) decideAll(ctx context.Context, list []candidate) (out []string, err error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	p := sim.In(ctx)
+	commands := slices.Repeat([]string{costCandidate}, len(list))
+	for range (len(list) + judgedAtOnce - 1) / judgedAtOnce {
+		commands = append(commands, costJudge)
+	}
+	forgotten := false
+	err = p.Within(f.st.Config.Timeout, func() {
+		p.Do(f.Redis.Client.Send(), f.Redis.Execute(func() {
+			if name, _ := f.memory.Get("memory"); name != f.windows.memory {
+				forgotten = true
+				return
+			}
+			for i := range list {
+				out = append(out, f.decideOne(&list[i]))
+			}
+		}, commands...), f.Redis.Client.Receive())
+	})
+	if err == nil && forgotten {
+		f.windows.memory = ""
+		err = fmt.Errorf("redis has forgotten: %w", sim.ErrLost)
+	}
+	return out, err
+}
+
+// decideOne is what the script does with a candidate.
+func (f *filterModel) decideOne(c *candidate) string {
+	judged, known := f.sessions.Get(c.event.Session)
+	if known {
+		return judged
+	}
+	seen, address := c.fields()
+	word := wordView
+	used, _ := f.rates.Get(address)
+	if _, has := f.repeats.Get(seen); has {
+		word = Repeat
+	} else if used >= c.rules.IPViews {
+		word = IPRate
+	} else {
+		f.repeats.Set(seen, true)
+		f.rates.Set(address, used+1)
+	}
+	judged = c.mine() + ":" + word
+	f.sessions.Set(c.event.Session, judged)
+	return judged
+}
+
+// pass is filter.pass.
+func (f *filterModel) pass(p *sim.Process, b *modelPassage) {
+	if b.ahead != nil {
+		f.until(p, &b.ahead.done)
+		if b.kept = b.ahead.err; b.kept == nil {
+			f.sent(b.ahead.to)
+		}
+		b.ahead = nil
+	}
+	var views []*kgo.Record
+	if b.kept == nil {
+		if b.kept = f.record(f.in(p), b.decided); b.kept == nil {
+			views = f.viewsOf(b.list)
+		}
+	}
+	b.err, b.stored = b.kept, true
+	f.wake()
+	if b.kept == nil {
+		b.err = f.forwardAll(p, views)
+	}
+	b.done = true
+	f.wake()
+}
+
+func (f *filterModel) wake() {
+	for f.changed.Wake() { // everybody
+	}
+}
+
+// forwardAll is filter.forward: the partitions at the same time.
+func (f *filterModel) forwardAll(p *sim.Process, views []*kgo.Record) (err error) {
+	byPartition := map[int32][]*kgo.Record{}
+	for _, v := range views {
+		byPartition[v.Partition] = append(byPartition[v.Partition], v)
+	}
+	left := len(byPartition)
+	for _, partition := range slices.Sorted(maps.Keys(byPartition)) {
+		f.Sim.GoThen(func(p *sim.Process) {
+			p.Do(f.pipelineModel.valid.ProduceAll(int(partition), byPartition[partition], recordBytes,
+				func(*kgo.Record, int) {}))
+		}, func(failed error) {
+			left, err = left-1, cmp.Or(err, failed)
+			f.wake()
+		})
+	}
+	for left > 0 {
+		p.Do(f.changed.Wait())
+	}
+	return err
+}
+
+// counterModel is a counter.
+type counterModel struct {
+	*modelReader
+	*counter
+	flushed time.Duration
+}
+
+func newCounterModel(r *modelReader, c *counter) *counterModel {
+	r.joins(&c.member)
+	return &counterModel{r, c, r.Sim.Now()}
+}
+
+func (c *counterModel) work(p *sim.Process) {
+	for c.consumer != nil {
+		if c.step(p) != nil {
+			p.Do(c.Sim.Delay(sut.AfterError))
+		}
+	}
+}
+
+// step is counter.step.
+func (c *counterModel) step(p *sim.Process) error {
+	wait := min(pollWait, max(time.Millisecond, c.every-(p.Now()-c.flushed)))
+	batches, err := c.modelReader.poll(p, wait)
+	for _, b := range batches {
+		p.Do(c.App.BurnTimes(costCounter, float64(len(b.records))))
+		if err == nil {
+			err = c.add(c.in(p), b)
+		}
+	}
+	if err == nil && (c.full || p.Now()-c.flushed >= c.every) {
+		c.flushed = p.Now()
+		err = c.flush(c.in(p))
+	}
+	if err != nil {
+		c.drop()
+	}
+	return err
+}
+
+// reprocessor is the role of that name.
+func (m *pipelineModel) reprocessor(p *sim.Process) {
+	books := m.on(m.Postgres.OwnConns("reprocessor", 2, m.st.Config.Timeout))
+	counters := map[int64]*counterModel{}
+	for {
+		failed := p.Try(func() {
+			for _, g := range books.recounts(p) {
+				c := counters[g.Generation]
+				if c == nil {
+					c = newCounterModel(m.reader(m.valid, 0, 1), newCounter(m.st, books, g.Generation, nil))
+					counters[g.Generation] = c
+				}
+				if c.step(p) != nil {
+					p.Fail(sim.ErrLost)
+				}
+				if !g.Live {
+					books.cutOver(p, g.Generation)
+				}
+			}
+		})
+		switch {
+		case failed != nil:
+			p.Do(m.Sim.Delay(sut.AfterError))
+		case len(m.recounting()) == 0:
+			p.Do(m.Sim.Delay(pollWait))
+		}
+	}
+}
+
+// merger is the merge stage.
+func (m *pipelineModel) merger(p *sim.Process) {
+	books := m.on(m.Postgres.OwnConns("merge", 1, m.st.Config.Timeout))
+	for {
+		_ = p.Try(func() { books.merge(p) }) // it tries again
+		p.Do(m.Sim.Delay(m.p.clock(m.p.CountWindow)))
+	}
+}

@@ -3,8 +3,10 @@ package crawler
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"stampede/systems/crawler/web"
 )
@@ -32,7 +34,7 @@ func (j *judged) follow() *closure {
 	c := &closure{j.p.limits(), map[string]string{}, map[string]string{}, map[string]string{},
 		map[string]int{}, map[string]bool{}}
 	counts := map[string]int{}
-	for key := range j.seen.rows {
+	for key := range j.rows {
 		host, _ := web.Split(key)
 		counts[host]++
 		c.full[host] = counts[host] >= c.limits.PerHost
@@ -61,11 +63,11 @@ func (j *judged) follow() *closure {
 	for _, key := range slices.Sorted(maps.Keys(j.seeds)) {
 		reach(key, "", 0)
 	}
-	for _, name := range slices.Sorted(maps.Keys(j.seen.hosts)) {
-		host, _ := j.seen.shape.Number(name)
-		for _, e := range j.seen.pages[name+"/robots.txt"] {
+	for _, name := range slices.Sorted(maps.Keys(j.hosts)) {
+		host, _ := j.shape.Number(name)
+		for _, e := range j.pages[name+"/robots.txt"] {
 			if e.Status == 200 {
-				for _, key := range j.seen.shape.Sitemaps(host) {
+				for _, key := range j.shape.Sitemaps(host) {
 					reach(key, name+"/robots.txt", 0)
 				}
 			}
@@ -74,10 +76,10 @@ func (j *judged) follow() *closure {
 	for len(queue) > 0 {
 		key := queue[0]
 		queue = queue[1:]
-		if !slices.ContainsFunc(j.seen.pages[key], answered) {
+		if !slices.ContainsFunc(j.pages[key], answered) {
 			continue
 		}
-		page, is := j.seen.shape.Find(key)
+		page, is := j.shape.Find(key)
 		switch {
 		case !is || page.Status == 404 || page.Huge || page.Bomb || page.Torn:
 		case page.Redirect != nil:
@@ -99,7 +101,7 @@ func allFetched(j *judged) {
 	states := map[string]int{}
 	for _, key := range slices.Sorted(maps.Keys(c.hops)) {
 		host, _ := web.Split(key)
-		row := j.seen.rows[key]
+		row := j.rows[key]
 		must := c.from[key] != "" || j.acked[key] != 0 // a seed of unknown outcome may be lost
 		switch {
 		case row == nil && (!must || c.full[host] && j.acked[key] == 0): // seeds are never too many
@@ -117,13 +119,13 @@ func allFetched(j *judged) {
 			j.Unfinished(j.opOf(key), "%s is %s: %s", key, row.State, wrong)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(j.seen.rows)) {
+	for _, key := range slices.Sorted(maps.Keys(j.rows)) {
 		if _, follows := c.hops[key]; !follows {
 			j.Violate(nil, "%s is known, and nothing leads to it", key)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(j.seen.pages)) {
-		if j.seen.rows[key] == nil && !strings.HasSuffix(key, "/robots.txt") {
+	for _, key := range slices.Sorted(maps.Keys(j.pages)) {
+		if j.rows[key] == nil && !strings.HasSuffix(key, "/robots.txt") {
 			j.Violate(nil, "%s was asked for, and is not known", key)
 		}
 	}
@@ -131,11 +133,16 @@ func allFetched(j *judged) {
 		j.Need(states[state] > 0, "no page is %s", state)
 	}
 	j.Figure("pages done", "", float64(states[done]))
+	first, last := int64(math.MaxInt64), int64(0)
+	for _, list := range j.pages {
+		first, last = min(first, list[0].AtNS), max(last, list[len(list)-1].SeenNS)
+	}
+	j.Figure("pages done a second", "/s", float64(states[done])/time.Duration(last-first).Seconds())
 }
 
 // wrong says why a page cannot be in its state, "" if it can.
 func (j *judged) wrong(key string, row *PageRow) string {
-	shape := j.seen.shape
+	shape := j.shape
 	page, is := shape.Find(key)
 	allowed := []bool{shape.Allowed(key, 0), shape.Allowed(key, 1)}
 	if shape.RobotsChange == 0 {
@@ -163,10 +170,10 @@ func (j *judged) wrong(key string, row *PageRow) string {
 
 // vain says whether a page was asked for as often in vain as it may be.
 func (j *judged) vain(key string) bool {
-	page, _ := j.seen.shape.Find(key)
+	page, _ := j.shape.Find(key)
 	n := 0
-	for _, e := range j.seen.pages[key] {
-		if !answered(e) || page.Torn {
+	for _, e := range j.pages[key] {
+		if !answered(e) || page.Torn || j.gaveUp(e) {
 			n++
 		}
 	}
@@ -197,7 +204,7 @@ func withinLimits(j *judged) {
 		seeds[host]++
 	}
 	tried := false
-	for _, key := range slices.Sorted(maps.Keys(j.seen.pages)) {
+	for _, key := range slices.Sorted(maps.Keys(j.pages)) {
 		if strings.HasSuffix(key, "/robots.txt") {
 			continue
 		}
@@ -212,7 +219,7 @@ func withinLimits(j *judged) {
 			j.Violate(j.opOf(key), "%s was asked for, to which nothing leads within %d redirects", key,
 				c.limits.Redirects)
 		}
-		page, _ := j.seen.shape.Find(key)
+		page, _ := j.shape.Find(key)
 		tried = tried || page.Huge || page.Bomb
 	}
 	for _, host := range slices.Sorted(maps.Keys(pages)) {

@@ -22,24 +22,23 @@ import (
 
 // diskFrontier is one process with a frontier in its memory and on its disk.
 //
-// The idea: memory has every page, and two levels of queues: addresses that rest in a heap by time,
-// those that may be asked by priority. Each change is a record of what things are from then on, in
-// a log that many changes share a flush of; the file of bodies is flushed before it. From time to
-// time a new base replaces the log. A Bloom filter says of most addresses of pages that they are
-// new, and the exact set is asked about the rest. What is being fetched is noted nowhere: after a
-// crash it waits.
+// The idea: memory has every page, and two levels of queues: addresses that rest in a heap by
+// time, those that may be asked by priority. Each change is a record of what things are from then
+// on, in a log that many changes share a flush of; the file of bodies is flushed before. A Bloom
+// filter says of most addresses of pages that they are new, and the exact set is asked about the
+// rest. What is being fetched is noted nowhere: after a crash it waits.
 //
 // The guarantee: what was acknowledged is on the disk; a crash costs what was being fetched, again,
 // and a rest for every host.
 //
-// It gives up: a second process; memory for every page; and a pause for a new base.
+// It gives up: a second process; memory for every page; and a log that is never shortened.
 func diskFrontier() variant {
 	return variant{Name: "disk_frontier",
 		Idea: "one process has the frontier in memory, and a log on its disk whose flushes many " +
 			"changes share",
 		Guarantees: "what was acknowledged survives a crash, and what was being fetched is fetched " +
 			"again",
-		GivesUp: "a second process, memory for every page, and a pause while the log is replaced",
+		GivesUp: "a second process, memory for every page, and a log that is never shortened",
 		Roles: []role{{Name: fetcherName, Summary: fetcherDoes, Places: fetcherPlaces(), Single: true,
 			Do: func(ctx context.Context, st *opened) error {
 				return serveFrontier(ctx, st, st.Config.Folder)
@@ -96,17 +95,16 @@ type memory struct {
 	params Params
 	folder string
 
-	mu      sync.Mutex
-	log     *journal.Journal
-	began   time.Time
-	failed  error // of the log: what is in memory means nothing any more
-	records int
-	seeds   map[uint64]string
-	hosts   map[string]*diskHost
-	pages   map[string]*diskPage
-	blobs   map[string]diskBlob
-	maybe   *bloom.BloomFilter
-	left    int
+	mu     sync.Mutex
+	log    *journal.Journal
+	began  time.Time
+	failed error // of the log: what is in memory means nothing any more
+	seeds  map[uint64]string
+	hosts  map[string]*diskHost
+	pages  map[string]*diskPage
+	blobs  map[string]diskBlob
+	maybe  *bloom.BloomFilter
+	left   int
 
 	addresses map[string]*address
 	resting   resting                // by time
@@ -143,7 +141,6 @@ func (m *memory) restore(raw []byte) error {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return fmt.Errorf("reading a record: %w", err)
 	}
-	m.records++
 	m.apply(e)
 	return nil
 }
@@ -254,12 +251,6 @@ func (m *memory) change(e entry, body []byte) (func(context.Context) error, erro
 		return nil, m.fail("writing the frontier", err)
 	}
 	m.apply(e)
-	if m.records++; m.records > max(renewAfter, 2*len(m.pages)) {
-		m.records = 0
-		if err := m.log.Renew(m.dump); err != nil {
-			return nil, m.fail("writing a base", err)
-		}
-	}
 	return func(ctx context.Context) error {
 		err := wait(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -275,41 +266,6 @@ func (m *memory) change(e entry, body []byte) (func(context.Context) error, erro
 func (m *memory) fail(doing string, err error) error {
 	m.failed = cmp.Or(m.failed, fmt.Errorf("%s: %w", doing, err))
 	return fmt.Errorf("%w: %w", errLost, m.failed)
-}
-
-// renewAfter is after how many records there is a new base, at the earliest.
-const renewAfter = 10_000
-
-// dump puts all there is.
-func (m *memory) dump(put func([]byte) error) error {
-	one := func(e entry) error {
-		raw, err := json.Marshal(e)
-		if err == nil {
-			err = put(raw)
-		}
-		return err
-	}
-	for _, h := range m.hosts {
-		if err := one(entry{Hosts: []diskHost{*h}}); err != nil {
-			return err
-		}
-	}
-	for _, p := range m.pages {
-		if err := one(entry{Pages: []diskPage{*p}}); err != nil {
-			return err
-		}
-	}
-	for _, b := range m.blobs {
-		if err := one(entry{Blobs: []diskBlob{b}}); err != nil {
-			return err
-		}
-	}
-	for id, url := range m.seeds {
-		if err := one(entry{Seeds: []SeedRow{{id, url}}}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func hashOf(body []byte) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"stampede/harness/sut"
@@ -59,6 +60,17 @@ func Mutants() map[string]sut.Variant {
 				for i := range r.Pages {
 					if r.Pages[i].State == waiting && !r.Pages[i].Kept {
 						r.Pages[i].State = gone
+					}
+				}
+			}}
+		}),
+		"an answer is said not to have come": of(func(f frontier) frontier {
+			var once sync.Map
+			return stored{f, func(r *result) {
+				for i := range r.Pages {
+					o := &r.Pages[i]
+					if _, more := once.LoadOrStore(o.URL, true); o.Kept && !more {
+						*o = outcome{URL: o.URL, Seq: o.Seq, State: waiting, Asked: true}
 					}
 				}
 			}}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -49,7 +50,7 @@ func (s taking) take(ctx context.Context, n int) ([]*job, time.Duration, error) 
 		_, err = s.DB.Exec(ctx, `UPDATE pages SET state = 'taken' WHERE url = ANY($1)
 			AND state = 'waiting'`, urlsOf(jobs...))
 	}
-	return jobs, wait, unsure("taking pages", err)
+	return jobs, wait, stores.Failed("taking pages", err)
 }
 
 func (s taking) finish(ctx context.Context, j *job, r *result) error {
@@ -64,5 +65,5 @@ func (s taking) finish(ctx context.Context, j *job, r *result) error {
 	if errors.Is(err, errLost) {
 		return err
 	}
-	return unsure("storing a page", err)
+	return stores.Failed("storing a page", err)
 }

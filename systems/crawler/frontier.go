@@ -3,7 +3,6 @@ package crawler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"stampede/systems/crawler/robots"
@@ -72,7 +71,7 @@ type result struct {
 	Rest time.Duration
 	// Rules are new ones of the host. Quarantine is for how long the host is left alone, after so
 	// many Failures, one after the other.
-	Rules      *robots.Rules
+	Rules      *robots.Rules `json:"-"`
 	Failures   int
 	Quarantine time.Duration
 	Pages      []outcome
@@ -88,7 +87,7 @@ type outcome struct {
 	Kept    bool // there was an answer
 	Status  int
 	Hash    string
-	Body    []byte
+	Body    []byte `json:"-"`
 	EveryMS int64
 }
 
@@ -122,12 +121,4 @@ func (k *known) put(list []found) {
 	for _, f := range list {
 		k.set[f.URL] = true
 	}
-}
-
-// unsure wraps an error after which nobody knows what was done.
-func unsure(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", doing, err)
 }

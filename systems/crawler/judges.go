@@ -2,7 +2,9 @@ package crawler
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +12,6 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
-	"stampede/harness/sut"
 	"stampede/systems/crawler/web"
 )
 
@@ -106,16 +107,32 @@ type seen struct {
 	hosts map[string][]*web.Exchange // all of a host
 	ips   map[string][]*web.Exchange
 	rows  map[string]*PageRow // by key
-	// agents are the processes that asked.
-	agents map[string]bool
+	// heard is when each process asked for the last time, latest what it asked of each address last.
+	heard  map[string]int64
+	latest map[[2]string]*web.Exchange
+	// room is the time between the request before one to its address, as long as the web knows that
+	// somebody waited for its answer, and the one after it.
+	room map[*web.Exchange]time.Duration
 	// raced is how many requests were under way while another one was.
 	raced int64
+
+	// What follows is the history's, which the first of the clauses reads.
+	read  bool
+	seeds map[string]uint64 // the keys that were asked for, and not refused, with an operation
+	acked map[string]uint64
+	asked time.Duration // for the first seed
+	looks []sight
+	*closure
+	// The web's clock is so far ahead of that of the history, at least and at most.
+	least, most time.Duration
 }
 
 func readLog(a *Audit, p Params) *seen {
 	s := &seen{shape: p.web(), pages: map[string][]*web.Exchange{},
 		hosts: map[string][]*web.Exchange{}, ips: map[string][]*web.Exchange{},
-		rows: map[string]*PageRow{}, agents: map[string]bool{}}
+		rows: map[string]*PageRow{}, heard: map[string]int64{},
+		latest: map[[2]string]*web.Exchange{}, room: map[*web.Exchange]time.Duration{},
+		seeds: map[string]uint64{}, acked: map[string]uint64{}, asked: history.Never}
 	for i := range a.Pages {
 		s.rows[keyOf(a.Pages[i].URL)] = &a.Pages[i]
 	}
@@ -127,10 +144,10 @@ func readLog(a *Audit, p Params) *seen {
 	spans := make([]check.Span, 0, len(order))
 	for _, e := range order {
 		s.pages[e.Key] = append(s.pages[e.Key], e)
-		s.agents[e.Agent] = true
 		if e.Stale {
 			continue // nobody knows when it was sent
 		}
+		s.heard[e.Agent], s.latest[[2]string{e.Agent, e.IP}] = e.AtNS, e
 		host, _ := web.Split(e.Key)
 		s.hosts[host] = append(s.hosts[host], e)
 		if e.IP != "" {
@@ -140,6 +157,16 @@ func readLog(a *Audit, p Params) *seen {
 			To: time.Duration(e.SeenNS) + 1})
 	}
 	s.raced = check.Together(spans).Raced
+	for _, list := range s.ips {
+		seen := int64(0)
+		for i, e := range list {
+			s.room[e] = math.MaxInt64
+			if i+1 < len(list) {
+				s.room[e] = time.Duration(list[i+1].AtNS - seen)
+			}
+			seen = max(seen, e.SeenNS)
+		}
+	}
 	return s
 }
 
@@ -150,31 +177,53 @@ func answered(e *web.Exchange) bool { return e.Live && e.Status > 0 && e.Status 
 type judged struct {
 	*check.Run
 	*Audit
-	p     Params
-	seeds map[string]uint64 // the keys that were asked for, and not refused, with an operation
-	acked map[string]uint64
-	*closure
+	*seen
+	p Params
+}
+
+// sight is what somebody was told of a page.
+type sight struct {
+	op         uint64
+	start, end time.Duration
+	page       Page
+}
+
+// see takes a record in.
+func (s *seen) see(rec *history.Record) {
+	if rec.Op.Kind == KindLook {
+		one := sight{end: rec.End}
+		if rec.Outcome == history.OK && check.Misread(rec, &one.page) == "" {
+			s.looks = append(s.looks, one)
+		}
+		return
+	}
+	if rec.Outcome == history.Refused {
+		return
+	}
+	s.asked = min(s.asked, rec.Start)
+	key := keyOf(rec.Op.Key)
+	s.seeds[key] = rec.Op.ID
+	if rec.Outcome == history.OK {
+		s.acked[key] = rec.Op.ID
+	}
 }
 
 // judging is a clause about the pages of an audit and the web's log.
 func judging(p Params, judge func(j *judged)) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
-		j := &judged{r, a, p, map[string]uint64{}, map[string]uint64{}, nil}
-		r.See(func(rec *history.Record) {
-			if rec.Outcome == history.Refused {
-				return
-			}
-			key := keyOf(rec.Op.Key)
-			j.seeds[key] = rec.Op.ID
-			if rec.Outcome == history.OK {
-				j.acked[key] = rec.Op.ID
-			}
-		}, KindSeed)
+		if !a.seen.read {
+			a.seen.read = true
+			r.See(a.seen.see, KindSeed, KindLook)
+		}
 		return func() {
 			r.Need(a.Log != nil, "the audit has no log of the web")
 			r.Need(a.Pages != nil, "the audit has no pages")
 			if a.Log != nil && a.Pages != nil {
-				j.closure = j.follow()
+				j := &judged{r, a, a.seen, p}
+				if j.closure == nil {
+					j.closure = j.follow()
+					j.clocks()
+				}
 				judge(j)
 			}
 		}
@@ -184,11 +233,6 @@ func judging(p Params, judge func(j *judged)) check.Clause {
 // lookedAt is the clause that a page is known once its seed was acknowledged, and that the times at
 // which it was fetched only become more.
 func lookedAt(r *check.Run) func() {
-	type sight struct {
-		op         uint64
-		start, end time.Duration
-		page       Page
-	}
 	sights, acked := map[string][]sight{}, map[string]sight{}
 	r.See(func(rec *history.Record) {
 		if rec.Outcome != history.OK {
@@ -241,101 +285,11 @@ func lookedAt(r *check.Run) func() {
 	}
 }
 
-// excess is how many requests may have come to nothing because of faults: a process that dies loses
-// what it was fetching, and where a store is broken all do.
-func (j *judged) excess() (n int) {
-	for _, w := range j.Faults() {
-		if check.Strikes(w, sut.APIRole, "kill", "crash") {
-			continue // it fetches nothing
-		}
-		deaths := check.Deaths(w, fetcherName)
-		if deaths == 0 && !check.Strikes(w, fetcherName, "crash") { // whose place was not reached
-			deaths = len(j.seen.agents)
-		}
-		n += deaths * j.p.Workers
-	}
-	return n
-}
-
-// fetchedOnce compares the web's log with what a design says that it has kept. The web knows which
-// requests were in vain; a design may say of more, because it gave up while the answer came. What
-// neither explains was under way when something broke.
-func fetchedOnce(j *judged) {
-	lost := 0
-	var example string
-	rows := map[string]int{}
-	for _, row := range j.Pages {
-		key := keyOf(row.URL)
-		if rows[key]++; rows[key] == 2 {
-			j.Violate(j.opOf(key), "%s is a page twice", key)
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(j.seen.rows)) { // others are said by allFetched
-		if strings.HasSuffix(key, "/robots.txt") {
-			continue
-		}
-		j.Checked(1)
-		list, row := j.seen.pages[key], j.seen.rows[key]
-		page, _ := j.seen.shape.Find(key)
-		if most := j.mostFetched(page); row.Fetched > most {
-			j.Violate(j.opOf(key), "%s was kept %d times, and may be %d times", key, row.Fetched, most)
-		}
-		good, vain := int64(0), int64(0)
-		for _, e := range list {
-			if answered(e) && !page.Torn {
-				good++
-			} else {
-				vain++
-			}
-		}
-		if row.Fetched > good {
-			j.Violate(j.opOf(key), "%s is said to be fetched %d times, and the web answered %d requests",
-				key, row.Fetched, good)
-		}
-		if row.Fetched == 0 && slices.Contains([]string{done, moved, large, gone}, row.State) {
-			j.Violate(j.opOf(key), "%s is %s and was never fetched", key, row.State)
-		}
-		if more := good - row.Fetched - max(0, row.Failed-vain); more > 0 {
-			lost += int(more)
-			example = cmp.Or(example, key)
-		}
-		j.early(key, page, list, row)
-	}
-	if excess := j.excess(); lost > excess {
-		j.Violate(j.opOf(example), "%d answers of the web were not kept, one of them for %s; %d "+
-			"requests at most were under way when something broke", lost, example, excess)
-	}
-	j.Figure("requests that came to nothing", "", float64(lost))
-	j.overlapped()
-}
-
 // overlapped asks for requests at the same time.
 func (j *judged) overlapped() {
 	const least = 20
-	j.Need(j.seen.raced >= least, "%d requests were under way while another one was; at least %d are "+
-		"needed", j.seen.raced, least)
-}
-
-func (j *judged) mostFetched(page web.Page) int64 {
-	if page.News {
-		return int64(1 + j.p.Recrawls)
-	}
-	return 1
-}
-
-// early looks for pages that were fetched again too soon. Only where a design kept every answer is
-// it known which requests were meant as another crawl.
-func (j *judged) early(key string, page web.Page, list []*web.Exchange, row *PageRow) {
-	if !page.News || row.Fetched != int64(len(list)) {
-		return
-	}
-	for i := 1; i < len(list); i++ {
-		gap := time.Duration(list[i].AtNS - list[i-1].SeenNS)
-		if least := j.p.RecrawlAfter.D() - clockSlack(j.p.RecrawlAfter.D()); gap < least {
-			j.Violate(j.opOf(key), "%s was fetched again after %v, and should be after %v", key, gap,
-				j.p.RecrawlAfter.D())
-		}
-	}
+	j.Need(j.raced >= least, "%d requests were under way while another one was; at least %d are "+
+		"needed", j.raced, least)
 }
 
 // opOf is a seed that leads to a page, or else to its host.
@@ -358,15 +312,15 @@ func clockSlack(d time.Duration) time.Duration { return time.Millisecond + d/100
 // Of a request whose client has gone "seen" is when it arrived; and one that nobody waited for even
 // then is left out, because it may have been sent at any time before.
 func polite(j *judged) {
-	j.gaps("host", j.seen.hosts)
-	j.gaps("address", j.seen.ips)
+	j.gaps("host", j.hosts)
+	j.gaps("address", j.ips)
 	j.overlapped()
 }
 
 func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
 	for _, who := range slices.Sorted(maps.Keys(by)) {
 		wants := j.p.Delay.D()
-		host, is := j.seen.shape.Number(who)
+		host, is := j.shape.Number(who)
 		var last *web.Exchange // the one that was seen last
 		ruled := false         // a crawl delay was handed out; who asks for a page knows it
 		for _, e := range by[who] {
@@ -375,11 +329,15 @@ func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
 				gap := time.Duration(e.AtNS - last.SeenNS)
 				least := wants
 				if is && ruled && !strings.HasSuffix(last.Key, "/robots.txt") {
-					least = max(wants, j.seen.shape.Delay(host))
+					least = max(wants, j.shape.Delay(host))
 				}
 				if gap < least-clockSlack(least) {
-					j.Violate(append(j.opOf(last.Key), j.opOf(e.Key)...), "%s %s was asked for %s %v after "+
-						"it was still being asked for %s; it wants %v", what, who, e.Key, gap, last.Key, least)
+					when := fmt.Sprintf("%v after it was still", gap)
+					if gap < 0 {
+						when = "while it was"
+					}
+					j.Violate(append(j.opOf(last.Key), j.opOf(e.Key)...), "%s %s was asked for %s %s being "+
+						"asked for %s; it wants a pause of %v", what, who, e.Key, when, last.Key, least)
 				}
 			}
 			if last == nil || e.SeenNS > last.SeenNS {
@@ -395,10 +353,10 @@ func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
 // may heed for their time those that it has, and some longer if the machine is busy.
 func robotsHeeded(j *judged) {
 	forbidden := false
-	for _, name := range slices.Sorted(maps.Keys(j.seen.hosts)) {
+	for _, name := range slices.Sorted(maps.Keys(j.hosts)) {
 		var handed []*web.Exchange
-		for _, e := range j.seen.hosts[name] {
-			if in := j.seen.shape.Version(time.Duration(e.AtNS)); e.Rules != in {
+		for _, e := range j.hosts[name] {
+			if in := j.shape.Version(time.Duration(e.AtNS)); e.Rules != in {
 				j.Violate(j.opOf(e.Key), "the web's log says of %s that version %d of robots.txt was in "+
 					"force, and it was %d", e.Key, e.Rules, in)
 			}
@@ -415,7 +373,7 @@ func robotsHeeded(j *judged) {
 				last = r
 				age := time.Duration(e.AtNS - r.SeenNS)
 				fresh := age <= j.p.RobotsTTL.D()+j.p.Lease.D()+j.p.FetchTimeout.D()
-				allowed = allowed || fresh && j.seen.shape.Allowed(e.Key, r.Rules)
+				allowed = allowed || fresh && j.shape.Allowed(e.Key, r.Rules)
 			}
 			switch {
 			case allowed:
@@ -470,7 +428,7 @@ func storedAsServed(j *judged) {
 		}
 		j.Checked(1)
 		shared[row.Hash]++
-		if !slices.ContainsFunc(j.seen.pages[key], func(e *web.Exchange) bool {
+		if !slices.ContainsFunc(j.pages[key], func(e *web.Exchange) bool {
 			return e.Live && e.Hash == row.Hash
 		}) {
 			j.Violate(j.opOf(key), "the body of %s is %.12s, and the web never sent it whole", key,

@@ -2,6 +2,7 @@ package crawler_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,8 @@ type spider struct {
 	shape  web.Shape
 	w      *suttest.World
 	fault  []history.Window
-	lost   int // answers that were not kept, because of the fault
+	lost   map[string]bool // addresses of which an answer was not kept, because of the fault
+	lives  int             // of the process
 	nonce  uint64
 	before map[string]int
 
@@ -59,8 +61,9 @@ type ruling struct {
 
 func newSpider(w *suttest.World, p crawler.Params) *spider {
 	return &spider{api: crawler.API(), p: p, shape: p.Web(), w: w, before: map[string]int{},
-		seeds: map[uint64]string{}, pages: map[string]*leaf{}, counts: map[string]int{},
-		rules: map[string]ruling{}, inVain: map[string]int{}, busy: map[string]bool{},
+		lost: map[string]bool{}, seeds: map[uint64]string{}, pages: map[string]*leaf{},
+		counts: map[string]int{}, rules: map[string]ruling{},
+		inVain: map[string]int{}, busy: map[string]bool{},
 		free: map[string]time.Duration{}, bodies: map[string]int{}}
 }
 
@@ -157,7 +160,7 @@ func (s *spider) visit(key string, l *leaf) {
 		return
 	}
 	s.ask(key, func(a web.Answer, ok bool) {
-		if s.loses() {
+		if s.loses(l.ip) {
 			again(s.p.Lease.D())
 			return
 		}
@@ -174,12 +177,13 @@ func (s *spider) rest(host string) time.Duration {
 	return max(s.p.Delay.D(), s.shape.Delay(n))
 }
 
-// loses says whether an answer cannot be kept: under a fault, and of no more than may be on their
-// way.
-func (s *spider) loses() bool {
+// loses says whether an answer cannot be kept: under a fault, one of an address, and no more than
+// may be on their way.
+func (s *spider) loses(ip string) bool {
 	for _, f := range s.fault {
-		if s.w.Now >= f.Start && s.w.Now < f.End && s.lost < s.p.Workers && s.w.Rand.IntN(4) == 0 {
-			s.lost++
+		if s.w.Now >= f.Start && s.w.Now < f.End && len(s.lost) < s.p.Workers && !s.lost[ip] &&
+			s.w.Rand.IntN(4) == 0 {
+			s.lost[ip] = true
 			return true
 		}
 	}
@@ -188,28 +192,56 @@ func (s *spider) loses() bool {
 
 // ask sends a request, which travels for a while. Some answers come when nobody waits any more.
 func (s *spider) ask(key string, then func(a web.Answer, ok bool)) {
+	life, late := s.lives, s.w.Rand.IntN(50) == 0
 	s.w.After(s.w.Some(2*ms), func() {
 		host, _ := web.Split(key)
 		n, _ := s.shape.Number(host)
-		at := s.clock()
+		at, ip := s.clock(), s.shape.IP(n)
+		// Of what a process asked for that died nobody hears, and the address rests.
+		died := func() bool {
+			if life != s.lives {
+				s.w.After(s.p.Lease.D(), func() { s.tick(ip) })
+			}
+			return life != s.lives
+		}
 		a := s.shape.Answer(key, at, s.before[key], s.nonce)
 		s.before[key]++
 		s.nonce++
-		e := web.Exchange{Agent: "spider", Key: key, IP: s.shape.IP(n), AtNS: int64(at),
+		e := web.Exchange{Agent: fmt.Sprint("spider ", life), Key: key, IP: ip, AtNS: int64(at),
 			SeenNS: int64(at), Rules: s.shape.Version(at)}
 		if a.Silent {
 			s.log = append(s.log, e)
-			s.w.After(s.p.FetchTimeout.D(), func() { then(a, false) })
+			s.w.After(s.p.FetchTimeout.D(), func() {
+				if !died() {
+					then(a, false)
+				}
+			})
 			return
 		}
-		s.w.After(a.Takes+s.w.Some(ms), func() {
+		takes := a.Takes + s.w.Some(ms)
+		if late { // it is given just before nobody waits for it any more
+			takes = s.p.FetchTimeout.D() - 2*ms
+		}
+		s.w.After(takes, func() {
+			if died() {
+				s.log = append(s.log, e)
+				return
+			}
 			e.SeenNS, e.Live, e.Status, e.Hash = int64(s.clock()), true, a.Status, a.Hash
 			if a.Hash != "" {
 				e.Bytes = int64(len(a.Body))
 			}
 			s.log = append(s.log, e)
-			heard := !a.Shut && a.Declared <= len(a.Body) && s.w.Rand.IntN(50) > 0
-			s.w.After(s.w.Some(2*ms), func() { then(a, heard) })
+			heard := !a.Shut && a.Declared <= len(a.Body) && !late
+			wait := s.w.Some(100*ms) / time.Duration(1+s.w.Rand.IntN(100)) // and it is stored
+			if late {
+				wait = 4 * ms
+			}
+			s.w.After(wait, func() {
+				if !died() {
+					then(a, heard)
+				}
+			})
 		})
 	})
 }
@@ -278,7 +310,7 @@ func (s *spider) audit() crawler.Audit {
 }
 
 // crawlOf is a run of the correct crawler. A fault makes most attempts meet trouble for a while,
-// and loses answers of the web.
+// and loses answers of the web, or with every other seed it kills the crawler.
 func crawlOf(
 	t suttest.TB, seed uint64, p *crawler.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
@@ -293,6 +325,10 @@ func crawlOf(
 	if fault {
 		e.Windows = w.LoseAnswers()
 		s.fault = e.Windows
+		if seed%2 == 1 {
+			s.fault, e.Windows[0].Fault = nil, "kill fetcher"
+			w.After(400*ms, func() { s.lives++ })
+		}
 	}
 	w.Run(s, 60, 2*time.Second)
 	e.Records, e.Audit = w.Records, s.audit()
@@ -314,6 +350,7 @@ func anyCrowd(t *rapid.T) *crawler.Params {
 	p.RobotsChange = p.RobotsTTL * sut.Duration(rapid.IntRange(0, 5).Draw(t, "change"))
 	p.PerHost = rapid.IntRange(1, 40).Draw(t, "most pages")
 	p.Recrawls = rapid.IntRange(0, 3).Draw(t, "recrawls")
+	p.Workers = p.Hosts // as many as the model asks for at once
 	p.Redirects = rapid.IntRange(0, 9).Draw(t, "redirects")
 	return p
 }

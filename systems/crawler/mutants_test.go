@@ -20,6 +20,7 @@ func TestMutantsOnStores(t *testing.T) {
 		{"half a rest", crawler.Polite},
 		{"redirects without end", crawler.WithinLimits},
 		{"what failed is done", crawler.AllFetched},
+		{"an answer is said not to have come", crawler.FetchedOnce},
 		{"half a body", crawler.StoredAsServed},
 		{"M82 stored before its links", crawler.AllFetched},
 	} {

@@ -109,5 +109,5 @@ func (s *eachWorker) finish(ctx context.Context, j *job, r *result) error {
 		}
 		return err
 	})
-	return unsure("storing a page", err)
+	return stores.Failed("storing a page", err)
 }

@@ -215,7 +215,7 @@ func (s tables) finish(ctx context.Context, j *job, r *result) error {
 	if errors.Is(err, errLost) {
 		return err
 	}
-	return unsure("storing a page", err)
+	return stores.Failed("storing a page", err)
 }
 
 func (s tables) finishIn(ctx context.Context, tx pgx.Tx, j *job, r *result) error {
@@ -282,14 +282,16 @@ func count(is bool) int {
 	return 0
 }
 
+// keepSeed notes a seed once.
+const keepSeed = `INSERT INTO seeds VALUES ($1, $2) ON CONFLICT (op_id) DO NOTHING`
+
 // seed notes a seed and makes its page known, in one transaction.
 func (s tables) seed(ctx context.Context, op uint64, f found) error {
 	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.addIn(ctx, tx, []found{f}); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO seeds VALUES ($1, $2) ON CONFLICT (op_id) DO NOTHING`, op,
-			f.URL)
+		_, err := tx.Exec(ctx, keepSeed, op, f.URL)
 		return err
 	})
 	return stores.Failed("keeping a seed", err)

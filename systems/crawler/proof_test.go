@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
@@ -16,14 +17,11 @@ import (
 func proof() suttest.Proof[*evidence] {
 	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
 		Unnoticed: map[string][]string{
-			"no operation has a client": {"change client of look", "change client of seed"},
-			"a read may be refused":     {"deny look"},
-			"a request may fail before it is at the web": {"exchange failed of pages",
-				"raise failed of pages"},
+			"no operation has a client":                  {"change client of look", "change client of seed"},
+			"a read may be refused":                      {"deny look"},
+			"a request may fail before it is at the web": {"raise failed of pages"},
 			"a little of a time, or who asked, means nothing": {"exchange agent of log",
 				"raise at_ns of log", "lower at_ns of log", "raise seen_ns of log", "lower seen_ns of log"},
-			"of a status matters whether it is an answer": {"raise status of log",
-				"lower status of log"},
 		},
 		Absent: map[string][]string{
 			"none is refused":    {"invent look", "invent seed"},
@@ -147,6 +145,23 @@ func TestClauses(t *testing.T) {
 			e.Audit.Log = append(e.Audit.Log, x)
 		}
 	}
+	// A page that moved is answered so many times more, the first time while a fault is in force, or
+	// so much earlier.
+	again := func(fault string, before time.Duration, times int) func(*evidence) {
+		return row("moved", func(e *evidence, r *crawler.PageRow) {
+			i := slices.IndexFunc(e.Audit.Log, func(x web.Exchange) bool {
+				return "http://"+x.Key == r.URL && x.Live
+			})
+			x := e.Audit.Log[i]
+			at := time.Duration(x.AtNS) - 5*time.Second // the web began so long before
+			for n := range times {
+				x.AtNS, x.SeenNS = x.AtNS+int64(n+1)*int64(ms), x.SeenNS+int64(n+1)*int64(ms)
+				e.Audit.Log = append(e.Audit.Log, x)
+			}
+			e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "dies", Fault: fault,
+				Start: at + before, End: at + before + 2*ms, Evidence: []string{"it was off"}}}
+		})
+	}
 	noLog := func(e *evidence) { e.Audit.Log = nil }
 	none := func(state string) func(*evidence) {
 		return func(e *evidence) {
@@ -244,11 +259,33 @@ func TestClauses(t *testing.T) {
 				e.Audit.Pages = append(e.Audit.Pages, *r)
 			}), "is a page twice"},
 		{crawler.FetchedOnce, "a fault explains a lost answer", check.Held,
+			again("kill postgres", 0, 1), ""},
+		{crawler.FetchedOnce, "one of an address", check.Broken, again("kill postgres", 0, 2),
+			"2 answers of address"},
+		{crawler.FetchedOnce, "one that was under way then", check.Broken,
+			again("kill postgres", 20*time.Second, 1), "0 were under way"},
+		{crawler.FetchedOnce, "a process that died explains its last answer", check.Held,
+			func(e *evidence) {
+				again("kill fetcher", 0, 1)(e)
+				for i := range e.Audit.Log {
+					if x := &e.Audit.Log[i]; time.Duration(x.AtNS) > e.Windows[0].End+5*time.Second {
+						x.Agent = "another"
+					}
+				}
+			}, ""},
+		{crawler.FetchedOnce, "one that goes on explains none", check.Broken,
+			again("kill fetcher", 0, 1), "0 were under way"},
+		{crawler.FetchedOnce, "who had no time to wait did not give up", check.Broken,
+			func(e *evidence) {
+				row("moved", func(_ *evidence, r *crawler.PageRow) { r.Failed++ })(e)
+				again("kill api-1", 0, 1)(e)
+			}, "were not kept"},
+		{crawler.FetchedOnce, "who was answered at once may be late", check.Undecided,
 			row("moved", func(e *evidence, r *crawler.PageRow) {
-				request(web.Exchange{Key: strings.TrimPrefix(r.URL, "http://"), Status: 302})(e)
-				e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "dies", Start: ms,
-					End: 2 * ms, Recovered: 3 * ms, Fault: "kill fetcher", Evidence: []string{"it was off"}}}
-			}), ""},
+				r.Failed++
+				request(web.Exchange{Key: strings.TrimPrefix(r.URL, "http://"), IP: "10.0.0.1",
+					Status: 302})(e)
+			}), "the machine was late"},
 		{crawler.FetchedOnce, "nothing explains a lost answer", check.Broken,
 			row("moved", func(e *evidence, r *crawler.PageRow) {
 				r.Failed = 0

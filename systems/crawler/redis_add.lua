@@ -8,9 +8,8 @@ for _, f in ipairs(cjson.decode(ARGV[3])) do
     if host.pages < most or f.Seed then
       host.pages = host.pages + 1
       redis.call('HSET', hosts, f.Host, cjson.encode(host))
-      redis.call('HSET', pages, f.URL, cjson.encode({state = 'waiting', ip = f.IP, host = f.Host,
-        priority = f.Priority, hops = f.Hops, tries = 0, failed = 0, fetched = 0, status = 0, hash = '',
-        every = 0}))
+      redis.call('HSET', pages, f.URL, cjson.encode({State = 'waiting', Priority = f.Priority,
+        Hops = f.Hops, Tries = 0, Failed = 0, Fetched = 0, Status = 0, Hash = '', EveryMS = 0}))
       redis.call('ZADD', waits(f.IP, f.Priority), now, f.URL)
       redis.call('INCR', left)
       woken[f.IP] = true

@@ -86,29 +86,12 @@ func (s sets) run(ctx context.Context, script string, args ...any) *redis.Cmd {
 		append([]any{s.Key("waits:")}, args...)...)
 }
 
-// redisJob is a job in JSON.
-type redisJob struct {
-	IP       string      `json:"ip"`
-	Host     string      `json:"host"`
-	Fence    int64       `json:"fence"`
-	Failures int         `json:"failures"`
-	Rules    string      `json:"rules"`
-	Age      int64       `json:"age"`
-	Pages    []redisPage `json:"pages"`
-}
-
+// redisPage is a page in JSON.
 type redisPage struct {
-	URL      string `json:"url"`
-	State    string `json:"state"`
-	Host     string `json:"host"`
-	Priority int    `json:"priority"`
-	Hops     int    `json:"hops"`
-	Tries    int    `json:"tries"`
-	Failed   int64  `json:"failed"`
-	Fetched  int64  `json:"fetched"`
-	Status   int    `json:"status"`
-	Hash     string `json:"hash"`
-	Every    int64  `json:"every"`
+	task
+	State  string
+	Failed int64
+	Status int
 }
 
 func (s sets) take(ctx context.Context, n int) ([]*job, time.Duration, error) {
@@ -118,24 +101,24 @@ func (s sets) take(ctx context.Context, n int) ([]*job, time.Duration, error) {
 	if err != nil {
 		return nil, 0, stores.Failed("taking addresses", err)
 	}
-	var list []redisJob
+	var list []struct {
+		job
+		Text string // of the rules
+		Age  int64
+	}
 	if err := json.Unmarshal([]byte(raw), &list); err != nil {
 		return nil, 0, fmt.Errorf("reading jobs: %w", err)
 	}
 	jobs := make([]*job, len(list))
-	for i, one := range list {
-		j := &job{IP: one.IP, Host: one.Host, Fence: one.Fence, Until: until, Failures: one.Failures}
-		if one.Rules != "" {
-			j.Rules = &rules{AgeMS: one.Age}
-			if err := json.Unmarshal([]byte(one.Rules), &j.Rules.Rules); err != nil {
+	for i := range list {
+		one := &list[i]
+		if jobs[i] = &one.job; one.Text != "" {
+			one.Rules = &rules{AgeMS: one.Age}
+			if err := json.Unmarshal([]byte(one.Text), &one.Rules.Rules); err != nil {
 				return nil, 0, fmt.Errorf("reading rules: %w", err)
 			}
 		}
-		for _, p := range one.Pages {
-			j.Pages = append(j.Pages, task{URL: p.URL, Priority: p.Priority, Hops: p.Hops, Tries: p.Tries,
-				Fetched: p.Fetched, Hash: p.Hash, EveryMS: p.Every})
-		}
-		jobs[i] = j
+		one.Until = until
 	}
 	return jobs, idle, nil
 }
@@ -162,39 +145,22 @@ func (s sets) seed(ctx context.Context, op uint64, f found) error {
 }
 
 func (s sets) finish(ctx context.Context, j *job, r *result) error {
-	type page struct {
-		URL    string `json:"url"`
-		State  string `json:"state"`
-		Again  int64  `json:"again"`
-		Asked  bool   `json:"asked"`
-		Kept   bool   `json:"kept"`
-		Status int    `json:"status"`
-		Hash   string `json:"hash"`
-		Every  int64  `json:"every"`
-	}
 	out := struct {
-		IP         string `json:"ip"`
-		Host       string `json:"host"`
-		Fence      int64  `json:"fence"`
-		Failures   int    `json:"failures"`
-		Quarantine int64  `json:"quarantine"`
-		Rest       int64  `json:"rest"`
-		Rules      string `json:"rules"`
-		Delay      int64  `json:"delay"`
-		Pages      []page `json:"pages"`
-	}{IP: j.IP, Host: j.Host, Fence: j.Fence, Failures: r.Failures, Rest: ceilMS(r.Rest),
-		Quarantine: ceilMS(r.Quarantine), Pages: []page{}}
+		IP, Host string
+		Fence    int64
+		Text     string
+		Delay    time.Duration
+		*result
+	}{j.IP, j.Host, j.Fence, "", 0, r}
 	if r.Rules != nil {
-		raw, err := json.Marshal(r.Rules)
+		text, err := json.Marshal(r.Rules)
 		if err != nil {
 			return fmt.Errorf("storing rules: %w", err)
 		}
-		out.Rules, out.Delay = string(raw), ceilMS(r.Rules.Delay)
+		out.Text, out.Delay = string(text), r.Rules.Delay
 	}
 	hash, body := "", []byte{}
 	for _, o := range r.Pages {
-		out.Pages = append(out.Pages, page{o.URL, o.State, ceilMS(o.Again), o.Asked, o.Kept, o.Status,
-			o.Hash, o.EveryMS})
 		if o.Body != nil {
 			hash, body = o.Hash, o.Body
 		}
@@ -207,7 +173,7 @@ func (s sets) finish(ctx context.Context, j *job, r *result) error {
 	if err == nil && stored == 0 {
 		return errLost
 	}
-	return unsure("storing a page", err)
+	return stores.Failed("storing a page", err)
 }
 
 func (s sets) look(ctx context.Context, url string) (Page, error) {

@@ -11,7 +11,7 @@ for _, ip in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, AR
         if h.not_before <= now then
           name, host = of, h
           local page = cjson.decode(redis.call('HGET', pages, url))
-          page.url = url
+          page.URL = url
           list[#list + 1] = page
         end
       end
@@ -25,8 +25,8 @@ for _, ip in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, AR
     local free = now + tonumber(ARGV[3]) + delay + 1
     redis.call('HSET', fences, 'rest:' .. ip, free)
     redis.call('ZADD', due, free, ip)
-    jobs[#jobs + 1] = {ip = ip, host = name, fence = fence, failures = host.failures, rules = host.rules,
-      age = now - host.rules_at, pages = list}
+    jobs[#jobs + 1] = {IP = ip, Host = name, Fence = fence, Failures = host.failures, Text = host.rules,
+      Age = now - host.rules_at, Pages = list}
   end
 end
 if #jobs == 0 then return '[]' end

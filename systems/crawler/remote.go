@@ -105,12 +105,12 @@ func (r *remote) seed(ctx context.Context, op uint64, f found) error {
 	if err == nil {
 		err = r.call(ctx, http.MethodPost, "/seed", raw, &struct{}{})
 	}
-	return unsure("keeping a seed", err)
+	return stores.Failed("keeping a seed", err)
 }
 
 func (r *remote) look(ctx context.Context, address string) (p Page, err error) {
 	err = r.call(ctx, http.MethodGet, "/look?url="+url.QueryEscape(address), nil, &p)
-	return p, unsure("looking for a page", err)
+	return p, stores.Failed("looking for a page", err)
 }
 
 // left asks once.

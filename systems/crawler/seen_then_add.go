@@ -80,10 +80,11 @@ func (s twoSteps) add(ctx context.Context, list []found) error {
 }
 
 func (s twoSteps) seed(ctx context.Context, op uint64, f found) error {
-	if err := s.add(ctx, []found{f}); err != nil {
-		return err
+	err := s.add(ctx, []found{f})
+	if err == nil {
+		if _, err = s.DB.Exec(ctx, keepSeed, op, f.URL); err != nil {
+			err = stores.Unknown("keeping a seed", err)
+		}
 	}
-	_, err := s.DB.Exec(ctx, `INSERT INTO seeds VALUES ($1, $2) ON CONFLICT (op_id) DO NOTHING`, op,
-		f.URL)
-	return unsure("keeping a seed", err)
+	return err
 }

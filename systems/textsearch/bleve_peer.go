@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -108,7 +107,7 @@ func (b *bleveEngine) final(ctx context.Context, a *Audit) error {
 		defer f.mu.Unlock()
 		a.Documents = []DocRow{}
 		for doc, id := range f.ids {
-			version, err := versionIn(id)
+			_, version, err := partsOf(id)
 			if err != nil {
 				return err
 			}
@@ -200,7 +199,7 @@ func (f *follower) resume() error {
 			if err != nil {
 				return errors.Join(err, list.Close())
 			}
-			doc, err := docIn(id)
+			doc, _, err := partsOf(id)
 			if err != nil {
 				return errors.Join(err, list.Close())
 			}
@@ -212,14 +211,9 @@ func (f *follower) resume() error {
 // An identity is a document and its version.
 func idOf(doc, version uint64) string { return fmt.Sprintf("%d-%d", doc, version) }
 
-func docIn(id string) (uint64, error) {
-	text, _, _ := strings.Cut(id, "-")
-	return strconv.ParseUint(text, 10, 64)
-}
-
-func versionIn(id string) (uint64, error) {
-	_, text, _ := strings.Cut(id, "-")
-	return strconv.ParseUint(text, 10, 64)
+func partsOf(id string) (doc, version uint64, err error) {
+	_, err = fmt.Sscanf(id, "%d-%d", &doc, &version)
+	return doc, version, err
 }
 
 // batchMost is how many changes a batch has at most.
@@ -327,11 +321,7 @@ func (f *follower) search(ctx context.Context, req SearchRequest) (found Found, 
 			return err
 		}
 		for _, m := range top.Results() {
-			doc, err := docIn(m.ID)
-			if err != nil {
-				return err
-			}
-			version, err := versionIn(m.ID)
+			doc, version, err := partsOf(m.ID)
 			if err != nil {
 				return err
 			}

@@ -131,7 +131,7 @@ func (s *segmented) final(ctx context.Context, a *Audit) error {
 	return s.use(ctx, func(x *index.Index) error {
 		snapshot := x.Snapshot()
 		defer snapshot.Release()
-		a.Generation = int64(snapshot.Generation())
+		a.Generation, a.Gone = int64(snapshot.Generation()), snapshot.Gone()
 		snapshot.Each(func(doc, version uint64) {
 			a.Documents = append(a.Documents, DocRow{doc, version})
 		})

@@ -3,6 +3,7 @@ package textsearch
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"stampede/harness/sut"
 	"stampede/systems/textsearch/analysis"
@@ -13,10 +14,17 @@ import (
 func Mutants() map[string]sut.Variant {
 	of := func(v variant) sut.Variant { return systemOf(v).Variants[0] }
 	wrong := func(w index.Wrong) sut.Variant {
-		return of(segments(variant{Name: "mutant"}, func(st *opened) index.Options {
+		return of(served(variant{Name: "mutant", KeepsFiles: true}, func(st *opened) engine {
 			o := sized(st)
 			o.Wrong = w
-			return o
+			s := newSegmented(st, o)
+			o.Folder, o.KeepLog, o.Passed = st.Config.Folder, true, func(place string) {
+				if w.UpdateInTwo && place == index.PlaceLogged || place == index.PlaceMerging {
+					sut.Pause(context.Background(), st.Params.MergePause.D()/10)
+				}
+			}
+			s.open = func(ctx context.Context) (*index.Index, error) { return index.Open(ctx, o) }
+			return s
 		}))
 	}
 	planted := func(v variant, plant func(engine) engine) sut.Variant {
@@ -38,9 +46,24 @@ func Mutants() map[string]sut.Variant {
 		"disk": of(diskSegments()), "memory": of(memory()), "scan": of(scan()),
 		"fts": of(postgresFTS()), "bleve": of(blevePeer()),
 		"M180": of(mergeForgetsDeletes()), "M188": of(staleReader()),
-		"M186": wrong(index.Wrong{CountsDeleted: true}),
-		"M187": wrong(index.Wrong{PhraseOverFields: true}),
-		"M189": wrong(index.Wrong{DeadVocabulary: true}),
+		"M181": wrong(index.Wrong{MarkedByPlace: true}),
+		"M183": wrong(index.Wrong{UpdateInTwo: true}),
+		"M185": wrong(index.Wrong{TiesPruned: true}),
+		"M186": planted(diskSegments(), func(e engine) engine {
+			var most atomic.Int64
+			return changed{e, func(f *Found) {
+				most.Store(max(most.Load(), f.Documents))
+				f.Documents = most.Load()
+			}}
+		}),
+		"M187": planted(diskSegments(), func(e engine) engine {
+			return lax{e, analysis.Phrase, analysis.And}
+		}),
+		"M189": planted(diskSegments(), answers(func(f *Found) {
+			if f.DidYouMean != "" {
+				f.Hits, f.DidYouMean = []Hit{}, ""
+			}
+		})),
 		"an answer names a later generation": planted(scan(), answers(func(f *Found) {
 			f.Generation++
 		})),
@@ -58,7 +81,9 @@ func Mutants() map[string]sut.Variant {
 		"the last hit is missing": planted(postgresFTS(), answers(func(f *Found) {
 			f.Hits = f.Hits[:max(0, len(f.Hits)-1)]
 		})),
-		"all matches any": planted(postgresFTS(), func(e engine) engine { return lax{e} }),
+		"all matches any": planted(postgresFTS(), func(e engine) engine {
+			return lax{e, analysis.And, analysis.Or}
+		}),
 		"some deletions are not kept": planted(scan(), func(e engine) engine {
 			return forgetful{e}
 		}),
@@ -82,12 +107,15 @@ func (c changed) search(ctx context.Context, req SearchRequest) (Found, error) {
 	return f, err
 }
 
-// lax takes one word for all.
-type lax struct{ engine }
+// lax takes one mode for another.
+type lax struct {
+	engine
+	asked, taken analysis.Mode
+}
 
 func (l lax) search(ctx context.Context, req SearchRequest) (Found, error) {
-	if req.Mode == analysis.And {
-		req.Mode = analysis.Or
+	if req.Mode == l.asked {
+		req.Mode = l.taken
 	}
 	return l.engine.search(ctx, req)
 }

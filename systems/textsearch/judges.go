@@ -13,6 +13,7 @@ import (
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/systems/textsearch/analysis"
+	"stampede/systems/textsearch/exact"
 )
 
 // The invariants.
@@ -36,7 +37,7 @@ func noSegments() map[string]string {
 
 // invariants are what must be true of every design. See
 // docs/decisions/2026-11-28-a-search-names-its-generation.md.
-func invariants() []check.Invariant {
+func invariants(Params) []check.Invariant {
 	s := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], facts)}
 	made := check.Effects{Table: changeFact, Kind: check.Named(KindIndex, KindDelete)}
 	return []check.Invariant{
@@ -107,8 +108,8 @@ type look struct {
 	wrong string
 
 	parsed bool // the query is in terms
-	wanted
-	meant string
+	wanted exact.Wanted
+	meant  string
 }
 
 // see takes a record in.
@@ -212,7 +213,8 @@ func (j judged) looks() []*look {
 	list := slices.Clone(j.seen.looks)
 	for _, row := range j.Finds {
 		l := &look{final: true, Found: row.Found,
-			req: SearchRequest{Query: row.Query, Mode: analysis.And, Most: 10}}
+			req: SearchRequest{Query: row.Query, Mode: analysis.And,
+				Most: cmp.Or(row.Most, fewHits)}}
 		l.Version = row.Generation
 		list = append(list, l)
 	}
@@ -233,7 +235,7 @@ func (l *look) text() string {
 }
 
 // parsed is the query of an answer, in terms.
-func (j judged) parsed(l *look) (w wanted, meant string, m moment) {
+func (j judged) parsed(l *look) (w exact.Wanted, meant string, m moment) {
 	m = j.at(l.Generation)
 	if !l.parsed {
 		v := analysis.Vocabulary(everyTerm{})
@@ -349,11 +351,27 @@ func finally(j judged) {
 	j.searchedFor(m)
 }
 
+// askedFor is a search of the end.
+type askedFor struct {
+	query string
+	most  int
+}
+
+// askedInTheEnd are the searches for a version, of which all but the first are for the newest only.
+func askedInTheEnd(text *analysis.Text) []askedFor {
+	title := strings.Fields(text.Title)
+	if len(title) == 0 {
+		return nil
+	}
+	few := askedFor{title[0], fewHits}
+	return []askedFor{{title[len(title)-1], fewHits}, few, {title[0], manyHits}, few}
+}
+
 // searchedFor requires that the newest versions were searched for in the end, at its generation.
 func (j judged) searchedFor(m moment) {
-	asked := map[string]bool{}
+	asked := map[askedFor]bool{}
 	for _, row := range j.Finds {
-		asked[row.Query] = true
+		asked[askedFor{row.Query, cmp.Or(row.Most, fewHits)}] = true
 		if row.Generation != j.Generation {
 			j.Unfinished(nil, "what is found for %q in the end is of generation %d, and the last is %d",
 				row.Query, row.Generation, j.Generation)
@@ -365,12 +383,13 @@ func (j judged) searchedFor(m moment) {
 		if v.Deleted || c == nil || c.text == nil || n == mostFinds {
 			continue
 		}
-		n++
-		title := strings.Fields(c.text.Title)
-		if len(title) > 0 && !asked[title[len(title)-1]] {
-			j.Unfinished([]uint64{c.Op}, "nothing is said of what is found in the end for %q",
-				title[len(title)-1])
+		for i, want := range askedInTheEnd(c.text) {
+			if !asked[want] && (i == 0 || n < mostFirst) {
+				j.Unfinished([]uint64{c.Op}, "nothing is said of what is found in the end for %q, %d hits "+
+					"of it", want.query, want.most)
+			}
 		}
+		n++
 	}
 }
 
@@ -508,13 +527,13 @@ func hitsMatch(j judged) {
 				j.Violate(l.ops(h.Version), "%s: document %d was found twice", l.text(), h.Doc)
 			}
 			shown[h.Doc] = true
-			if v := m.of[h.Version]; v != nil && !w.fits(v) {
+			if v := m.of[h.Version]; v != nil && !w.Fits(v.text) {
 				j.Violate(l.ops(h.Version), "%s: document %d was found, and its version %d does not match",
 					l.text(), h.Doc, h.Version)
 			}
 		}
 		some := len(l.Hits) > 0
-		phrases = phrases || some && len(w.phrase) > 1
+		phrases = phrases || some && len(w.Phrase) > 1
 		beginnings = beginnings || some && l.req.Mode == analysis.Prefix
 		corrected = corrected || some && meant != ""
 	}
@@ -560,8 +579,34 @@ func ranked(j judged) {
 	if j.Scoring == scoringBM25F {
 		j.Need(tied, "no search had to choose between documents of equal scores")
 	} else {
+		j.moreOfTheSame(looks)
 		j.Note("it ranks in its own way, and only the order by its own scores is judged")
 	}
+}
+
+// moreOfTheSame compares answers of the end to one query, of which one has more hits: the scores of
+// the others are the highest of these. If a merge came between them, these differ from each other.
+func (j judged) moreOfTheSame(looks []*look) {
+	same := func(a, b *look) bool {
+		return slices.EqualFunc(a.Hits, b.Hits[:min(a.req.Most, len(b.Hits))], func(a, b Hit) bool {
+			return near(a.Score, b.Score)
+		})
+	}
+	compared := false
+	for i := 1; i+1 < len(looks); i++ {
+		less, l, again := looks[i-1], looks[i], looks[i+1]
+		if !less.final || l.req.Most <= less.req.Most || again.req != less.req ||
+			l.req.Query != less.req.Query || !same(less, again) {
+			continue
+		}
+		j.Checked(1)
+		compared = true
+		if !same(less, l) {
+			j.Violate(nil, "%s: the scores of %d hits are not the highest of the %d that there are",
+				less.text(), len(less.Hits), len(l.Hits))
+		}
+	}
+	j.Need(compared, "nothing was searched for in the end with more hits and with fewer")
 }
 
 // reckoned reckons the scores of an answer again, and says whether one that was left out is as good
@@ -569,7 +614,7 @@ func ranked(j judged) {
 func (j judged) reckoned(l *look) (tied bool) {
 	w, _, m := j.parsed(l)
 	n, mean := m.size()
-	if len(w.terms) > 0 && (l.Found.Documents != n || !near(l.Length, mean)) {
+	if len(w.Terms) > 0 && (l.Found.Documents != n || !near(l.Length, mean)) {
 		j.Violate(l.ops(), "%s: there are %d documents of the mean length %v, and the answer says %d "+
 			"of %v",
 			l.text(), n, mean, l.Found.Documents, l.Length)
@@ -579,20 +624,23 @@ func (j judged) reckoned(l *look) (tied bool) {
 	for _, f := range l.Frequencies {
 		df[f.Term] = f.Documents
 	}
-	for _, term := range w.terms {
+	for _, term := range w.Terms {
 		least, most := m.Frequency(term), min(n, m.most(term))
+		if l.final { // a merge since then has left even fewer
+			most = min(most, least+j.Gone)
+		}
 		if df[term] < least || df[term] > most {
 			j.Violate(l.ops(), "%s: %q is in %d documents, or %d with those that are gone, and the answer "+
 				"says %d", l.text(), term, least, most, df[term])
 			return false
 		}
 	}
-	return j.best(l, m, w, func(v *version) float64 { return w.score(v, n, mean, df) })
+	return j.best(l, m, w, func(v *version) float64 { return w.Score(v.text, n, mean, df) })
 }
 
 // best compares hits with what they should be.
 func (j judged) best(
-	l *look, m moment, w wanted, score func(*version) float64,
+	l *look, m moment, w exact.Wanted, score func(*version) float64,
 ) (tied bool) {
 	shown := map[uint64]bool{}
 	for _, h := range l.Hits {

@@ -127,8 +127,12 @@ func (l *library) Search(ctx context.Context, req SearchRequest) (Found, error) 
 	return l.search(ctx, req)
 }
 
-// mostFinds is how many markers are searched for in the end.
-const mostFinds = 200
+// In the end so many markers are searched for, and so many first words of titles, for as many hits
+// as a search asks for and for the most that it may.
+const (
+	mostFinds, mostFirst = 200, 20
+	fewHits, manyHits    = 10, 100
+)
 
 // audit reads the final truth.
 func (l *library) audit(ctx context.Context) (any, error) {
@@ -139,16 +143,23 @@ func (l *library) audit(ctx context.Context) (any, error) {
 		}
 		slices.SortFunc(a.Log, func(x, y LogRow) int { return cmp.Compare(x.Seq, y.Seq) })
 		slices.SortFunc(a.Documents, func(x, y DocRow) int { return cmp.Compare(x.Doc, y.Doc) })
+		w, n := &workload{p: l.Params, author: author{words()}}, 0
 		for _, row := range slices.Backward(a.Log) {
-			if row.Deleted || len(a.Finds) == mostFinds {
+			if row.Deleted || n == mostFinds {
 				continue
 			}
-			req := SearchRequest{Query: marker(row.Version), Mode: analysis.And, Most: 10}
-			found, err := l.search(ctx, req)
-			if err != nil {
-				return err
+			for i, ask := range askedInTheEnd(w.text(row.Version)) {
+				if i > 0 && n >= mostFirst {
+					break
+				}
+				found, err := l.search(ctx, SearchRequest{Query: ask.query, Mode: analysis.And,
+					Most: ask.most})
+				if err != nil {
+					return err
+				}
+				a.Finds = append(a.Finds, FindRow{ask.query, ask.most, found})
 			}
-			a.Finds = append(a.Finds, FindRow{req.Query, found})
+			n++
 		}
 		return nil
 	})

@@ -11,6 +11,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/textsearch"
 	"stampede/systems/textsearch/analysis"
@@ -99,7 +100,7 @@ func (s *shelf) audit() textsearch.Audit {
 	now := s.Snapshot()
 	defer now.Release()
 	a := textsearch.Audit{Scoring: "bm25f", Corrects: true, Log: slices.Clone(s.log),
-		Documents: []textsearch.DocRow{}, Generation: int64(now.Generation()),
+		Documents: []textsearch.DocRow{}, Generation: int64(now.Generation()), Gone: now.Gone(),
 		Finds: []textsearch.FindRow{}}
 	now.Each(func(doc, version uint64) {
 		a.Documents = append(a.Documents, textsearch.DocRow{Doc: doc, Version: version})
@@ -107,14 +108,18 @@ func (s *shelf) audit() textsearch.Audit {
 	n := int64(len(a.Documents))
 	a.Segments = []textsearch.Segment{{ID: 3, Documents: n - n/3, Bytes: 300, Whole: true},
 		{ID: 9, Documents: n / 3, Bytes: 100, Whole: true}}
-	for _, title := range slices.Backward(s.titles) {
-		if len(a.Finds) == 200 {
-			break
+	for at, title := range slices.Backward(s.titles) {
+		n := len(s.titles) - 1 - at
+		words := strings.Fields(title)
+		for i, f := range []textsearch.FindRow{{Query: words[len(words)-1]}, {Query: words[0], Most: 10},
+			{Query: words[0], Most: 100}, {Query: words[0], Most: 10}} {
+			if n >= 200 || i > 0 && n >= 20 {
+				break
+			}
+			f.Found, _ = library{s}.Search(context.Background(),
+				textsearch.SearchRequest{Query: f.Query, Mode: analysis.And, Most: max(10, f.Most)})
+			a.Finds = append(a.Finds, f)
 		}
-		q := title[strings.LastIndex(title, " ")+1:]
-		found, _ := library{s}.Search(context.Background(),
-			textsearch.SearchRequest{Query: q, Mode: analysis.And, Most: 10})
-		a.Finds = append(a.Finds, textsearch.FindRow{Query: q, Found: found})
 	}
 	return a
 }
@@ -146,7 +151,7 @@ func shelfOf(
 func crowd() *textsearch.Params {
 	p := textsearch.DefaultParams()
 	p.Documents, p.Clients, p.Indexing, p.Deletes, p.Twins = 60, 10, 0.5, 0.4, 0.5
-	p.FlushAt, p.MergeAt = 12, 2
+	p.FlushAt, p.MergeAt, p.MergePause = 12, 2, sut.Duration(300*ms)
 	return &p
 }
 

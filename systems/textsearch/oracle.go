@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stampede/systems/textsearch/analysis"
+	"stampede/systems/textsearch/exact"
 )
 
 // oracle says what any generation has. It knows every version of every document and when it was
@@ -28,16 +29,8 @@ type oracle struct {
 // version is one of a document, and the span of generations in which it is there.
 type version struct {
 	LogRow
-	until  int64 // the document's next change, exclusive
-	places map[string][]spot
-	tf     map[string]int64 // the fields' weights for each time that a term is in one
-	length int64
-}
-
-// spot is where a term is.
-type spot struct {
-	field analysis.Field
-	at    int
+	until int64 // the document's next change, exclusive
+	text  *exact.Doc
 }
 
 // newOracle takes the changes, and the text of each version that was asked for.
@@ -50,21 +43,21 @@ func newOracle(log []LogRow, texts map[uint64]*analysis.Text) *oracle {
 	})
 	var live, length int64
 	for _, row := range rows {
-		v := read(row, texts[row.Version])
+		v := &version{row, math.MaxInt64, exact.Read(texts[row.Version])}
 		if n := len(o.docs[row.Doc]); n > 0 {
 			before := o.docs[row.Doc][n-1]
 			before.until = row.Seq
 			if !before.Deleted {
-				live, length = live-1, length-before.length
+				live, length = live-1, length-before.text.Length
 			}
 		}
 		if !row.Deleted {
-			live, length = live+1, length+v.length
+			live, length = live+1, length+v.text.Length
 		}
 		o.docs[row.Doc], o.of[row.Version] = append(o.docs[row.Doc], v), v
 		o.log = append(o.log, v)
 		o.live, o.lengths = append(o.live, live), append(o.lengths, length)
-		for term := range v.tf {
+		for term := range v.text.TF {
 			o.having[term] = append(o.having[term], v)
 		}
 	}
@@ -75,22 +68,6 @@ func newOracle(log []LogRow, texts map[uint64]*analysis.Text) *oracle {
 		}
 	}
 	return o
-}
-
-// read is a version with the terms of its text, without any if there is none.
-func read(row LogRow, text *analysis.Text) *version {
-	v := &version{LogRow: row, until: math.MaxInt64, places: map[string][]spot{},
-		tf: map[string]int64{}}
-	if text == nil {
-		return v
-	}
-	for _, t := range analysis.Tokens(text) {
-		weight := int64(t.Field.Weight())
-		v.places[t.Term] = append(v.places[t.Term], spot{t.Field, t.Position})
-		v.tf[t.Term] += weight
-		v.length += weight
-	}
-	return v
 }
 
 // moment is the corpus at one generation. It is an analysis.Vocabulary.
@@ -178,7 +155,7 @@ func (m moment) Fuzzy(term string, distance int) (list []string) {
 // Pair counts.
 func (m moment) Pair(a, b string) (n int64) {
 	for _, v := range m.having[a] {
-		if m.has(v) && v.says([]analysis.Placed{{Term: a}, {Term: b, Place: 1}}) {
+		if m.has(v) && v.text.Says([]analysis.Placed{{Term: a}, {Term: b, Place: 1}}) {
 			n++
 		}
 	}
@@ -195,48 +172,10 @@ func (m moment) Sounds(code string) (list []string) {
 	return list
 }
 
-// says says whether a version has a phrase in one field.
-func (v *version) says(phrase []analysis.Placed) bool {
-	first := phrase[0]
-	for _, from := range v.places[first.Term] {
-		all := true
-		for _, p := range phrase {
-			all = all && slices.Contains(v.places[p.Term], spot{from.field, from.at - first.Place + p.Place})
-		}
-		if all {
-			return true
-		}
-	}
-	return false
-}
-
-// wanted is a query in terms: groups of which a document has one each, and a phrase.
-type wanted struct {
-	groups [][]string
-	phrase []analysis.Placed
-	terms  []string // all of them, in order
-}
-
 // resolve makes the query's prefixes to terms that are there.
-func (m moment) resolve(q analysis.Query) (w wanted) {
-	w.phrase = q.Phrase
-	for _, g := range q.Must {
-		group := slices.Clone(g.Terms)
-		if g.Prefix != "" {
-			group = append(group, m.beginning(g.Prefix)...)
-		}
-		w.groups = append(w.groups, group)
-		w.terms = append(w.terms, group...)
-	}
-	for _, p := range q.Phrase {
-		w.terms = append(w.terms, p.Term)
-	}
-	slices.Sort(w.terms)
-	w.terms = slices.Compact(w.terms)
-	return w
-}
+func (m moment) resolve(q analysis.Query) exact.Wanted { return exact.Resolve(q, m.beginning) }
 
-// beginning are the terms with a prefix, as analysis.Group counts them.
+// beginning are the terms with a prefix.
 func (m moment) beginning(prefix string) (list []string) {
 	i, _ := slices.BinarySearch(m.terms, prefix)
 	for ; i < len(m.terms) && strings.HasPrefix(m.terms[i], prefix); i++ {
@@ -244,38 +183,27 @@ func (m moment) beginning(prefix string) (list []string) {
 			list = append(list, m.terms[i])
 		}
 	}
-	slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
-	return list[:min(analysis.MaxPrefixed, len(list))]
-}
-
-// fits says whether a version matches.
-func (w wanted) fits(v *version) bool {
-	for _, g := range w.groups {
-		if !slices.ContainsFunc(g, func(term string) bool { return v.tf[term] > 0 }) {
-			return false
-		}
-	}
-	return len(w.terms) > 0 && (len(w.phrase) == 0 || v.says(w.phrase))
+	return list
 }
 
 // all are the versions that match, by document.
-func (m moment) all(w wanted) (list []*version) {
-	if len(w.terms) == 0 {
+func (m moment) all(w exact.Wanted) (list []*version) {
+	if len(w.Terms) == 0 {
 		return nil
 	}
-	from := w.terms // the fewest terms of which each document has one
-	for _, g := range w.groups {
+	from := w.Terms // the fewest terms of which each document has one
+	for _, g := range w.Groups {
 		if len(g) < len(from) {
 			from = g
 		}
 	}
-	if len(w.phrase) > 0 {
-		from = []string{w.phrase[0].Term}
+	if len(w.Phrase) > 0 {
+		from = []string{w.Phrase[0].Term}
 	}
 	seen := map[*version]bool{}
 	for _, term := range from {
 		for _, v := range m.having[term] {
-			if !seen[v] && m.has(v) && w.fits(v) {
+			if !seen[v] && m.has(v) && w.Fits(v.text) {
 				list = append(list, v)
 			}
 			seen[v] = true
@@ -283,19 +211,4 @@ func (m moment) all(w wanted) (list []*version) {
 	}
 	slices.SortFunc(list, func(a, b *version) int { return cmp.Compare(a.Doc, b.Doc) })
 	return list
-}
-
-// score is BM25F as package index says it, from the figures of an answer.
-func (w wanted) score(v *version, n int64, mean float64, df map[string]int64) (sum float64) {
-	const k1, b = 1.2, 0.75
-	for _, term := range w.terms {
-		tf := float64(v.tf[term])
-		if tf == 0 {
-			continue
-		}
-		with := float64(df[term])
-		idf := math.Log(1 + (float64(n)-with+0.5)/(with+0.5))
-		sum += idf * (k1 + 1) / (1 + k1*(1-b+b*float64(v.length)/mean)/tf)
-	}
-	return sum
 }

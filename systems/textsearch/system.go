@@ -3,7 +3,6 @@ package textsearch
 import (
 	_ "embed" // the schema
 
-	"stampede/harness/check"
 	"stampede/harness/design"
 	"stampede/harness/sut"
 )
@@ -31,7 +30,7 @@ func systemOf(designs ...variant) sut.System {
 		State: design.State[Params]{Schema: schema, Seed: seed, Empty: []string{"changes"},
 			Found: files},
 		Designs:    designs,
-		Invariants: func(Params) []check.Invariant { return invariants() },
+		Invariants: invariants,
 		Unseen:     map[string]string{SegmentsWhole: "nobody sees the files of a server"},
 		Races: &sut.Races{Kinds: []string{KindIndex, KindDelete}, Least: 10,
 			Invariants: []string{ChangesKept, OneGeneration, GoneForGood}},

@@ -71,6 +71,9 @@ func TestOtherWords(t *testing.T) {
 func TestMutantsOnStores(t *testing.T) {
 	for _, m := range []struct{ control, mutant, named string }{
 		{"disk", "M180", textsearch.GoneForGood},
+		{"disk", "M181", textsearch.GoneForGood},
+		{"disk", "M183", textsearch.OneGeneration},
+		{"disk", "M185", textsearch.Ranked},
 		{"disk", "M186", textsearch.Ranked},
 		{"disk", "M187", textsearch.HitsMatch},
 		{"disk", "M189", textsearch.HitsMatch},

@@ -147,7 +147,8 @@ type Audit struct {
 	Documents []DocRow `json:"documents" doc:"what there is now, each once"`
 	// Generation is that of Documents.
 	Generation int64     `json:"generation" min:"0" doc:"of the documents"`
-	Finds      []FindRow `json:"finds" doc:"what is found now for the last word of a title, of the newest two hundred versions that were indexed"`
+	Gone       int64     `json:"gone" min:"0" doc:"how many versions that are deleted or replaced may still count in a frequency"`
+	Finds      []FindRow `json:"finds" doc:"what is found now for the last word of a title, of the newest two hundred versions that were indexed; and for its first word, of the newest twenty, ten hits, a hundred, and ten again"`
 	Segments   []Segment `json:"segments,omitempty" doc:"the files that make up the index, of a server that has such"`
 
 	seen *seen
@@ -170,6 +171,7 @@ type DocRow struct {
 // FindRow is what is found for a word.
 type FindRow struct {
 	Query string `json:"query"`
+	Most  int    `json:"n,omitzero" min:"0" max:"100" doc:"how many hits at most; 0 is ten"`
 	Found
 }
 
@@ -187,7 +189,7 @@ type Params struct {
 	Skew      string  `json:"skew" enum:"uniform,zipf" doc:"how unevenly documents are changed"`
 	Clients   int     `json:"clients" min:"1" max:"100000" doc:"number of clients"`
 	Indexing  float64 `json:"indexing" min:"0" max:"1" doc:"share of the scheduled operations that index a document; the others search"`
-	Deletes   float64 `json:"deletes" min:"0" max:"1" doc:"share of indexed documents that are deleted at once"`
+	Deletes   float64 `json:"deletes" min:"0" max:"1" doc:"share of indexed documents that are deleted at once; and as many later, when they are in segments"`
 	Rivals    float64 `json:"rivals" min:"0" max:"1" doc:"share of these that somebody replaces at the same time"`
 	Twins     float64 `json:"twins" min:"0" max:"1" doc:"share of documents whose texts are alike, so that their scores are equal"`
 

@@ -30,10 +30,12 @@ const (
 	replaced   = 10 // and for the version that was there before
 )
 
-// lookLater is when somebody looks for a second time, lookAgain for a third.
+// lookLater is when somebody looks for a second time, lookAgain for a third, and deleteLater when
+// half of the documents are that are deleted.
 const (
-	lookLater = 300 * time.Millisecond
-	lookAgain = 1500 * time.Millisecond
+	lookLater   = 300 * time.Millisecond
+	lookAgain   = 1500 * time.Millisecond
+	deleteLater = 1200 * time.Millisecond
 )
 
 // NewWorkload makes the operations as a pure function of the seed. Scheduled operations index
@@ -171,13 +173,17 @@ func (w *workload) Follow(
 		body := strings.Fields(w.text(version).Body)
 		add(0, w.search(version+findPhrase, client, SearchRequest{Mode: analysis.Phrase, Most: 10,
 			Query: strings.Join(body[:3], " ")}))
-		if w.remove.At(i) < w.p.Deletes {
-			add(0, w.table.Op(KindDelete,
-				DeleteRequest{Doc: doc, Version: version + deleting, Client: client}))
+		gone := w.table.Op(KindDelete,
+			DeleteRequest{Doc: doc, Version: version + deleting, Client: client})
+		switch u := w.remove.At(i); {
+		case u < w.p.Deletes:
+			add(0, gone)
 			add(0, w.find(version+beside, other, version))
 			if w.rival.At(i) < w.p.Rivals {
 				add(0, w.put(doc, version+rival, other))
 			}
+		case u < 2*w.p.Deletes: // it is in a segment by then, which may be in a merge
+			add(deleteLater, gone)
 		}
 	case n == rival:
 		add(0, w.find(version+findRival, other, version+rival))

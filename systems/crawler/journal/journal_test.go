@@ -52,12 +52,15 @@ func put(t *testing.T, j *journal.Journal, text string) {
 func TestTorn(t *testing.T) {
 	folder := t.TempDir()
 	j := open(t, folder)
+	if _, err := journal.Open(folder, nil); !errors.Is(err, journal.ErrLocked) {
+		t.Errorf("a second process: %v", err)
+	}
 	put(t, j, "one")
 	put(t, j, "two")
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(folder, "journal.0.log")
+	name := filepath.Join(folder, "journal.log")
 	whole, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -84,45 +87,6 @@ func TestTorn(t *testing.T) {
 				t.Errorf("cut at %d, then %q: %q", cut, tail, got)
 			}
 		}
-	}
-}
-
-// TestRenew: a new base replaces all before it, also while many write, and a base that is not whole
-// is none.
-func TestRenew(t *testing.T) {
-	folder := t.TempDir()
-	j := open(t, folder)
-	put(t, j, "old")
-	err := j.Renew(func(put func([]byte) error) error {
-		return errors.Join(put([]byte("base")), put([]byte("more")))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, j, "new")
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	unfinished := filepath.Join(folder, "journal.9.base.new")
-	if err := os.WriteFile(unfinished, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := read(t, folder); !slices.Equal(got, []string{"base", "more", "new"}) {
-		t.Errorf("%q", got)
-	}
-	j = open(t, folder)
-	if _, err := journal.Open(folder, nil); !errors.Is(err, journal.ErrLocked) {
-		t.Errorf("a second process: %v", err)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(filepath.Join(folder, "journal.1.base"), 20); err != nil {
-		t.Fatal(err)
-	}
-	err = journal.Read(folder, func([]byte) error { return nil })
-	if !errors.Is(err, journal.ErrBroken) {
-		t.Errorf("a base that is not whole: %v", err)
 	}
 }
 

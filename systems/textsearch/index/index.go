@@ -98,12 +98,9 @@ type Wrong struct {
 	RoundedBounds bool
 	// TiesPruned: a pruned search skips what can reach the lowest hit's score but not exceed it.
 	TiesPruned bool
-	// CountsDeleted: N and Length count deleted and replaced documents for ever.
-	CountsDeleted bool
-	// PhraseOverFields: a phrase may begin in one field and end in the next.
-	PhraseOverFields bool
-	// DeadVocabulary: terms of deleted documents stay in the vocabulary until a merge.
-	DeadVocabulary bool
+	// MarkedByPlace: what becomes old while a merge is at work is marked in its output at the place
+	// that it had in an input.
+	MarkedByPlace bool
 }
 
 // How is how a search goes.
@@ -285,7 +282,7 @@ func (x *Index) Put(
 	ctx context.Context, doc, version uint64, text *analysis.Text,
 ) (seq uint64, err error) {
 	r := &request{change: change{doc: doc, text: text, entry: entry{version: version}}}
-	r.read(x.opt.Wrong)
+	r.read()
 	return x.change(ctx, r)
 }
 
@@ -297,13 +294,7 @@ func (x *Index) Delete(ctx context.Context, doc, version uint64) (seq uint64, er
 }
 
 // read finds the terms of a request.
-func (r *request) read(wrong Wrong) {
-	gap := analysis.MaxPlace
-	if wrong.PhraseOverFields {
-		gap = 1
-	}
-	r.list, r.len = occurrences(r.text, gap)
-}
+func (r *request) read() { r.list, r.len = occurrences(r.text) }
 
 func (x *Index) change(ctx context.Context, r *request) (uint64, error) {
 	r.done = make(chan struct{})

@@ -234,9 +234,7 @@ func TestWrong(t *testing.T) {
 		do    func(t fatal, x *Index, o oracle, r *rand.Rand)
 	}{
 		"MergeForgetsDeletes": {wrong: Wrong{MergeForgetsDeletes: true}, do: replacing},
-		"CountsDeleted":       {wrong: Wrong{CountsDeleted: true}, do: replacing},
-		"DeadVocabulary":      {wrong: Wrong{DeadVocabulary: true}, do: replacing},
-		"PhraseOverFields":    {wrong: Wrong{PhraseOverFields: true}, do: replacing},
+		"MarkedByPlace":       {wrong: Wrong{MarkedByPlace: true}, do: replacing},
 		"RoundedBounds":       {wrong: Wrong{RoundedBounds: true}, do: searching},
 		"TiesPruned":          {wrong: Wrong{TiesPruned: true}, do: searching},
 	} {

@@ -42,12 +42,12 @@ type occurrence struct {
 
 // occurrences are the terms of a document, and its len. Positions are on one line: a field begins
 // MaxPlace after the last position of the one before, so no phrase is in two.
-func occurrences(text *analysis.Text, gap int) (list []occurrence, long uint32) {
+func occurrences(text *analysis.Text) (list []occurrence, long uint32) {
 	at := map[string]int{}
 	field, base, last := analysis.Title, 0, 0
 	for _, t := range analysis.Tokens(text) {
 		if t.Field != field {
-			field, base = t.Field, last+gap
+			field, base = t.Field, last+analysis.MaxPlace
 		}
 		last = base + t.Position
 		i, is := at[t.Term]

@@ -84,7 +84,7 @@ func (x *Index) due() []leaf {
 		if l.seg == nil {
 			continue
 		}
-		if l.marked*2 > l.seg.entries && !x.opt.Wrong.CountsDeleted {
+		if l.marked*2 > l.seg.entries {
 			return []leaf{l}
 		}
 		class := 0
@@ -301,13 +301,6 @@ func (x *Index) list(f finished) {
 
 // carry marks what became old while the segment was written.
 func (x *Index) carry(f *finished, now []leaf) {
-	if x.opt.Wrong.CountsDeleted {
-		f.to.live, f.to.length = 0, 0
-		for _, l := range now {
-			f.to.live += l.live
-			f.to.length += l.length
-		}
-	}
 	if f.merges() && x.opt.Wrong.MergeForgetsDeletes {
 		return
 	}
@@ -318,9 +311,16 @@ func (x *Index) carry(f *finished, now []leaf) {
 				word &^= was.old[w]
 			}
 			for ; word != 0; word &= word - 1 {
-				r := l.row(uint32(w*64 + bits.TrailingZeros64(word)))
-				if at, is := f.to.seg.find(r.doc); is && f.to.seg.entry(at).seq == r.seq {
-					f.to.mark(at, x.opt.Wrong.CountsDeleted)
+				place := uint32(w*64 + bits.TrailingZeros64(word))
+				r := l.row(place)
+				at, is := f.to.seg.find(r.doc)
+				if x.opt.Wrong.MarkedByPlace {
+					at, is = place, place < uint32(f.to.seg.entries)
+				} else {
+					is = is && f.to.seg.entry(at).seq == r.seq
+				}
+				if is {
+					f.to.mark(at)
 				}
 			}
 		}

@@ -3,11 +3,11 @@ package index
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"stampede/systems/textsearch/analysis"
+	"stampede/systems/textsearch/exact"
 )
 
 // oracle is the documents of an index, which it goes through for each question: the definitions of
@@ -17,7 +17,7 @@ type oracle map[uint64]kept
 type kept struct {
 	version uint64
 	gone    bool
-	tokens  []analysis.Token
+	*exact.Doc
 }
 
 // change makes a change, if it is not stale; no text deletes.
@@ -25,22 +25,14 @@ func (s oracle) change(doc, version uint64, text *analysis.Text) bool {
 	if known, is := s[doc]; is && known.version >= version {
 		return false
 	}
-	k := kept{version: version, gone: text == nil}
-	if text != nil {
-		k.tokens = analysis.Tokens(text)
-	}
-	s[doc] = k
+	s[doc] = kept{version, text == nil, exact.Read(text)}
 	return true
 }
 
 func (s oracle) terms() map[string]int64 {
 	all := map[string]int64{}
 	for _, k := range s {
-		once := map[string]bool{}
-		for _, t := range k.tokens {
-			once[t.Term] = true
-		}
-		for term := range once {
+		for term := range k.TF {
 			all[term]++
 		}
 	}
@@ -53,7 +45,7 @@ func (s oracle) Has(term string) bool { return s.Frequency(term) > 0 }
 // Frequency is how many documents have a term.
 func (s oracle) Frequency(term string) (n int64) {
 	for _, k := range s {
-		if slices.ContainsFunc(k.tokens, func(t analysis.Token) bool { return t.Term == term }) {
+		if k.TF[term] > 0 {
 			n++
 		}
 	}
@@ -81,7 +73,7 @@ func within(a, b []rune, edits int) bool {
 // Pair is how many documents have two terms beside each other.
 func (s oracle) Pair(a, b string) (n int64) {
 	for _, k := range s {
-		if has(k.tokens, []analysis.Placed{{Term: a}, {Term: b, Place: 1}}) {
+		if k.Says([]analysis.Placed{{Term: a}, {Term: b, Place: 1}}) {
 			n++
 		}
 	}
@@ -95,59 +87,24 @@ func (s oracle) Sounds(code string) []string {
 	})
 }
 
-// has says whether tokens have a phrase.
-func has(tokens []analysis.Token, phrase []analysis.Placed) bool {
-	at := map[analysis.Token]bool{}
-	for _, t := range tokens {
-		at[t] = true
-	}
-	return slices.ContainsFunc(tokens, func(first analysis.Token) bool {
-		return !slices.ContainsFunc(phrase, func(p analysis.Placed) bool {
-			return !at[analysis.Token{Term: p.Term, Field: first.Field,
-				Position: first.Position - phrase[0].Place + p.Place}]
-		})
-	})
-}
-
 // search finds the best n documents, with the df that an index has used.
 func (s oracle) search(q analysis.Query, n int, df map[string]int64) Result {
 	r := Result{Hits: []Hit{}, DF: df}
-	groups := s.resolved(q)
-	lengths := map[uint64]int{}
-	var all int
-	for doc, k := range s {
-		for _, t := range k.tokens {
-			lengths[doc] += t.Field.Weight()
-		}
+	w := s.wanted(q)
+	var all int64
+	for _, k := range s {
 		if !k.gone {
 			r.N++
-			all += lengths[doc]
+			all += k.Length
 		}
 	}
 	if r.N > 0 {
 		r.Length = float64(all) / float64(r.N)
 	}
 	for doc, k := range s {
-		tf := map[string]int{}
-		for _, t := range k.tokens {
-			tf[t.Term] += t.Field.Weight()
+		if w.Fits(k.Doc) {
+			r.Hits = append(r.Hits, Hit{doc, k.version, w.Score(k.Doc, r.N, r.Length, df)})
 		}
-		if len(groups)+len(q.Phrase) == 0 || len(q.Phrase) > 0 && !has(k.tokens, q.Phrase) ||
-			slices.ContainsFunc(groups, func(g []string) bool {
-				return !slices.ContainsFunc(g, func(t string) bool { return tf[t] > 0 })
-			}) {
-			continue
-		}
-		var score float64
-		for _, t := range slices.Sorted(maps.Keys(df)) {
-			if tf[t] > 0 {
-				df := float64(df[t])
-				idf := math.Log(1 + (float64(r.N)-df+0.5)/(df+0.5))
-				long := K1 * (1 - B + B*float64(lengths[doc])/r.Length)
-				score += idf * (K1 + 1) / (1 + long/float64(tf[t]))
-			}
-		}
-		r.Hits = append(r.Hits, Hit{doc, k.version, score})
 	}
 	slices.SortFunc(r.Hits, func(a, b Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Doc, b.Doc))
@@ -156,34 +113,11 @@ func (s oracle) search(q analysis.Query, n int, df map[string]int64) Result {
 	return r
 }
 
-// resolved are the groups of a query with the terms of their prefixes.
-func (s oracle) resolved(q analysis.Query) (groups [][]string) {
-	for _, g := range q.Must {
-		terms := slices.Clone(g.Terms)
-		var ordered []string
-		if g.Prefix != "" {
-			ordered = slices.SortedFunc(maps.Keys(s.terms()), func(a, b string) int {
-				return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-			})
-		}
-		left := analysis.MaxPrefixed
-		for _, t := range ordered {
-			if left > 0 && strings.HasPrefix(t, g.Prefix) {
-				terms = append(terms, t)
-				left--
-			}
-		}
-		groups = append(groups, terms)
-	}
-	return groups
-}
-
-// terms are those of a query.
-func (s oracle) termsOf(q analysis.Query) (all []string) {
-	all = slices.Concat(s.resolved(q)...)
-	for _, p := range q.Phrase {
-		all = append(all, p.Term)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
+// wanted is a query in terms.
+func (s oracle) wanted(q analysis.Query) exact.Wanted {
+	return exact.Resolve(q, func(prefix string) []string {
+		return slices.DeleteFunc(slices.Collect(maps.Keys(s.terms())), func(term string) bool {
+			return !strings.HasPrefix(term, prefix)
+		})
+	})
 }

@@ -84,7 +84,7 @@ func (x *Index) markOld() {
 				continue
 			}
 			if l.seg.seqs.get(at[i]) != newest {
-				l.mark(uint32(at[i]), false)
+				l.mark(uint32(at[i]))
 			}
 			at[i]++
 		}
@@ -131,7 +131,7 @@ func (x *Index) replayLog(name string) error {
 		if c.seq > x.seq {
 			r := &request{change: *c}
 			if !c.gone {
-				r.read(x.opt.Wrong)
+				r.read()
 			}
 			x.seq = c.seq
 			x.add(r)

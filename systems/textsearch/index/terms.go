@@ -22,9 +22,6 @@ func (s *Snapshot) Has(term string) bool {
 		if c == nil {
 			continue
 		}
-		if s.x.opt.Wrong.DeadVocabulary {
-			return true
-		}
 		for at := c.seek(0); at != none; at = c.seek(at + 1) {
 			if !l.isOld(at) {
 				return true
@@ -43,7 +40,7 @@ func (s *Snapshot) Frequency(term string) (n int64) {
 			continue
 		}
 		n += int64(c.n)
-		if l.old == nil || s.x.opt.Wrong.DeadVocabulary {
+		if l.old == nil {
 			continue
 		}
 		for at := c.seek(0); at != none; at = c.seek(at + 1) {

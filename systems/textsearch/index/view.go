@@ -54,7 +54,7 @@ func (l *leaf) isOld(i uint32) bool {
 }
 
 // mark makes an entry old.
-func (l *leaf) mark(i uint32, countsDeleted bool) {
+func (l *leaf) mark(i uint32) {
 	if l.isOld(i) {
 		return
 	}
@@ -66,7 +66,7 @@ func (l *leaf) mark(i uint32, countsDeleted bool) {
 	}
 	l.old[i>>6] |= 1 << (i & 63)
 	l.marked++
-	if r := l.row(i); !r.gone && !countsDeleted {
+	if r := l.row(i); !r.gone {
 		l.live--
 		l.length -= uint64(r.len)
 	}
@@ -143,6 +143,14 @@ func (s *Snapshot) Release() { s.v.drop() }
 
 // Generation is the highest sequence number that the snapshot reflects; it reflects none above.
 func (s *Snapshot) Generation() uint64 { return s.v.generation }
+
+// Gone is how many versions that are deleted or replaced may still count in a document frequency.
+func (s *Snapshot) Gone() (n int64) {
+	for i := range s.v.leaves {
+		n += int64(s.v.leaves[i].marked)
+	}
+	return n
+}
 
 // Each calls a function with each document, in no order.
 func (s *Snapshot) Each(f func(doc, version uint64)) {

@@ -138,7 +138,7 @@ func (x *Index) apply(list []*request) {
 // supersede makes the newest entry of a document an old one.
 func (x *Index) supersede(doc uint64) {
 	if l, at := x.locate(doc); l != nil {
-		l.mark(at, x.opt.Wrong.CountsDeleted)
+		l.mark(at)
 	}
 }
 

@@ -7,12 +7,15 @@ import (
 	"strings"
 )
 
-// Bottleneck says in words what was waited for longest so far, and what second. Pools do not
-// count: what waits in one waits for something behind it.
+// Bottleneck says in words what was waited for longest so far, and what second. Pools count only
+// if there is nothing else: what waits in one mostly waits for something behind it.
 func (s *Sim) Bottleneck() string {
 	all := slices.DeleteFunc(s.Usage(), func(u Usage) bool {
-		return u.Pool || u.Servers == 0 || u.MeanQueue() < few
+		return u.Servers == 0 || u.MeanQueue() < few
 	})
+	if slices.ContainsFunc(all, func(u Usage) bool { return !u.Pool }) {
+		all = slices.DeleteFunc(all, func(u Usage) bool { return u.Pool })
+	}
 	slices.SortStableFunc(all, func(a, b Usage) int { return cmp.Compare(b.Waited, a.Waited) })
 	var parts []string
 	for _, u := range all[:min(2, len(all))] {
@@ -32,6 +35,8 @@ func (u Usage) words() string {
 	switch {
 	case strings.HasSuffix(u.Name, ".log"):
 		what = "a flush of " + what
+	case u.Pool:
+		what = fmt.Sprintf("one of the %d %s", u.Servers, what)
 	case u.Key != "":
 		what = fmt.Sprintf("the row lock of %s in %s", u.Key, strings.TrimSuffix(u.Name, ".rows"))
 	case u.Name == "cpu" || strings.HasSuffix(u.Name, ".cpu"):

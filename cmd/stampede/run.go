@@ -211,14 +211,7 @@ func (a *app) perform(
 	} else if plan, err = fitLoad(soft, plan, fit.Send, p.Logf); err != nil {
 		return "", rundir.Summary{}, a.failed(exitInternal, err)
 	}
-	opts := run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params,
-		Seed: seed, Root: f.out, Tool: tool(),
-		Argv:      append([]string{"stampede"}, redacted(a.argv, plan.System)...),
-		Reproduce: reproduce(name, plan, seed, f), Observer: p, Now: time.Now,
-		Fitted: plan.fitted,
-		Target: f.target, TargetCAs: f.given.authorities, Without: exemptions(plan.System, f),
-		OneByOne: !f.interleave, Again: f.again, Control: f.control(plan.Scenario.Profile),
-		ProvokedBy: provokedBy(plan), Simulate: f.simulated}
+	opts := a.options(name, plan, seed, f, p)
 	if f.keep {
 		opts.Kept = func(places []run.Place) { p.kept = places }
 	}
@@ -265,6 +258,18 @@ func (a *app) perform(
 		return path, summary, a.runError(err, path)
 	}
 	return path, summary, nil
+}
+
+// options are those of a run, but for what depends on its backend.
+func (a *app) options(name string, plan resolved, seed uint64, f runFlags, p *printer) run.Options {
+	return run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params,
+		Seed: seed, Root: f.out, Tool: tool(),
+		Argv:      append([]string{"stampede"}, redacted(a.argv, plan.System)...),
+		Reproduce: reproduce(name, plan, seed, f), Observer: p, Now: time.Now,
+		Fitted: plan.fitted,
+		Target: f.target, TargetCAs: f.given.authorities, Without: exemptions(plan.System, f),
+		OneByOne: !f.interleave, Again: f.again, Control: f.control(plan.Scenario.Profile),
+		ProvokedBy: provokedBy(plan), Simulate: f.simulated}
 }
 
 // tellKept says where what was kept is and how to remove it.

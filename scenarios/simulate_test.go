@@ -44,7 +44,8 @@ func TestSimulations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			caught := map[string]int{}
 			for seed := range uint64(seeds) {
-				judgeSimulated(t, simulated(t, p, seed+1), caught)
+				_, summary := simulated(t, p, seed+1)
+				judgeSimulated(t, summary, caught)
 			}
 			for what, n := range caught {
 				if n == 0 {
@@ -65,7 +66,7 @@ func TestSameSeed(t *testing.T) {
 	p.scenario.Faults = nil
 	var histories [2][]byte
 	for i := range histories {
-		path, summary := simulatedIn(t, p, 1)
+		path, summary := simulated(t, p, 1)
 		text, err := os.ReadFile(filepath.Join(path, "history", "video_key.0.history"))
 		if err != nil {
 			t.Fatal(err)
@@ -96,13 +97,8 @@ func keepFaults(p *plan) bool {
 	return len(all) == 0 || len(p.scenario.Faults) > 0
 }
 
-func simulated(t *testing.T, p plan, seed uint64) rundir.Summary {
-	t.Helper()
-	_, summary := simulatedIn(t, p, seed)
-	return summary
-}
-
-func simulatedIn(t *testing.T, p plan, seed uint64) (string, rundir.Summary) {
+// simulated runs a scenario's models and says where the run is.
+func simulated(t *testing.T, p plan, seed uint64) (string, rundir.Summary) {
 	t.Helper()
 	costs := map[string]sim.Costs{}
 	for _, name := range p.scenario.Variants {

@@ -98,13 +98,23 @@ type givenFiles struct {
 	authorityText []byte
 }
 
+// defineLoad defines the flags that choose the load, for runs and simulations.
+func (f *runFlags) defineLoad(fl *pflag.FlagSet) {
+	fl.StringVar(&f.profile, "profile", "", scenario.ProfilesText)
+	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
+	fl.StringVar(&f.baseline, "baseline", "", "the `design` that ratios refer to")
+	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
+	fl.DurationVar(&f.duration, "duration", 0, "how long the load lasts (load.arrival.over)")
+	fl.Float64Var(&f.rate, "rate", 0, "operations per second (load.arrival.rate)")
+	fl.StringVar(&f.fault, "fault", "", "a YAML file with a list of faults in place of the "+
+		"scenario's, or none")
+}
+
 func (f *runFlags) define(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.SetNormalizeFunc(presentName)
-	fl.StringVar(&f.profile, "profile", "", scenario.ProfilesText)
+	f.defineLoad(fl)
 	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated, or all)")
-	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
-	fl.StringVar(&f.baseline, "baseline", "", "the `design` that ratios refer to")
 	fl.IntVar(&f.repeat, "repeats", 0, "how often each design runs")
 	fl.BoolVar(&f.interleave, "interleave", true, "let the designs take turns; =false runs all "+
 		"repeats of one, then the next")
@@ -117,11 +127,6 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.BoolVar(&f.noiseFloor, "noise-floor", false, "run the baseline once more at the end: "+
 		"differences smaller than between its two runs mean nothing; by default in every profile but "+
 		"smoke")
-	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
-	fl.DurationVar(&f.duration, "duration", 0, "how long the load lasts (load.arrival.over)")
-	fl.Float64Var(&f.rate, "rate", 0, "operations per second (load.arrival.rate)")
-	fl.StringVar(&f.fault, "fault", "", "a YAML file with a list of faults in place of the "+
-		"scenario's, or none")
 	f.defineBackend(fl)
 	fl.BoolVar(&f.keep, "keep", false, "leave the stores running after the run (containers); "+
 		"stampede clean removes them")

@@ -44,17 +44,10 @@ func (f *runFlags) defineSimulated(cmd *cobra.Command) {
 	fl.SetNormalizeFunc(presentName)
 	f.changed = fl.Changed
 	f.interleave = true
-	fl.StringVar(&f.profile, "profile", "", scenario.ProfilesText)
+	f.defineLoad(fl)
 	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated, or all); "+
 		"by default those of the scenario that have a model")
-	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
-	fl.StringVar(&f.baseline, "baseline", "", "the `design` that ratios refer to")
 	fl.IntVar(&f.repeat, "repeats", 1, "how often each design runs")
-	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
-	fl.DurationVar(&f.duration, "duration", 0, "how long the load lasts (load.arrival.over)")
-	fl.Float64Var(&f.rate, "rate", 0, "operations per second (load.arrival.rate)")
-	fl.StringVar(&f.fault, "fault", "", "a YAML file with a list of faults in place of the "+
-		"scenario's, or none")
 	fl.StringVar(&f.machine, "machine", "", "a YAML `file` with the machine; by default that of "+
 		"--costs, or else two cores")
 	fl.StringVar(&f.costs, "costs", "", "what steps cost: calibrated, or a `file` that stampede "+

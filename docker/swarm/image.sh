@@ -4,9 +4,9 @@
 set -euo pipefail
 name=$1 bin=$2; shift 2
 t=$(mktemp -d); trap 'rm -rf "$t"' EXIT
-mkdir "$t/root" "$t/out"
-cp "$bin" "$t/root/main"; chmod 755 "$t/root/main"
-tar -C "$t/root" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf "$t/out/layer.tar" main
+mkdir "$t/files" "$t/out"
+cp "$bin" "$t/files/main"; chmod 755 "$t/files/main"
+tar -C "$t/files" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf "$t/out/layer.tar" main
 args=; for a in "$@"; do args+=",\"$a\""; done
 printf '{"architecture":"amd64","os":"linux","created":"1970-01-01T00:00:00Z","config":{"Entrypoint":["/main"%s],"Env":["PATH=/"]},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]},"history":[{"created":"1970-01-01T00:00:00Z"}]}' \
   "$args" "$(sha256sum < "$t/out/layer.tar" | cut -d' ' -f1)" > "$t/out/config.json"

@@ -3,7 +3,7 @@
 # its own, which it brings up and takes down (make test-swarm). Needs root; see up.sh.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-W=$(mktemp -d /tmp/stampede-swarm-XXXXXX)
+W=$(mktemp -d -t stampede-swarm-XXXXXX)
 trap 'docker/swarm/down.sh "$W/swarm"; rm -rf "$W"' EXIT
 trap 'exit 130' INT TERM
 docker/swarm/up.sh "$W/swarm" 3

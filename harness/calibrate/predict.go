@@ -8,6 +8,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
+	"stampede/harness/stats"
 )
 
 // Beside puts what a simulation said beside what was measured under the same load, design by
@@ -111,7 +112,7 @@ type Goal struct {
 func Goals() []Goal { return []Goal{{"knee", 0.15}, {"p50", 0.20}, {"p99", 0.35}} }
 
 // Median is the median error of a quantity, as a share: exp(|ln(p/m)|) − 1, so that half and
-// double are both 1. n is of how many.
+// double are both 1. n is of how many; of none it is not a number.
 func Median(samples []Sample, quantity string) (share float64, n int) {
 	var errs []float64
 	for _, s := range samples {
@@ -121,15 +122,7 @@ func Median(samples []Sample, quantity string) (share float64, n int) {
 			}
 		}
 	}
-	if len(errs) == 0 {
-		return math.NaN(), 0
-	}
-	slices.Sort(errs)
-	mid := len(errs) / 2
-	if len(errs)%2 == 0 {
-		return (errs[mid-1] + errs[mid]) / 2, len(errs)
-	}
-	return errs[mid], len(errs)
+	return stats.Median(errs), len(errs)
 }
 
 // apart is by which factor two designs must differ for their order to count.

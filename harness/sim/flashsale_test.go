@@ -41,7 +41,7 @@ func newShop(t testing.TB, s *sim.Sim, m sim.Machine) shop {
 }
 
 func assumedCosts() sim.Costs {
-	us := func(us float64) sim.Cost { return sim.Cost{MeanNS: 1000 * us, CV: 0.5, Known: "assumed"} }
+	us := sim.Assumed
 	return sim.Costs{
 		App: map[string]sim.Cost{"postgres": us(60), "redis": us(30), "kafka": us(30)},
 		Postgres: map[string]sim.Cost{

@@ -31,9 +31,7 @@ const (
 
 // assumedCosts are what statements cost on a CPU of 2023, until somebody measures them.
 func assumedCosts() sim.Costs {
-	us := func(mean float64) sim.Cost {
-		return sim.Cost{MeanNS: 1000 * mean, CV: 0.5, Known: "assumed"}
-	}
+	us := sim.Assumed
 	return sim.Costs{
 		App: map[string]sim.Cost{"postgres": us(60), "redis": us(40)},
 		Postgres: map[string]sim.Cost{costBuy: us(100), costPlace: us(100), costLook: us(50),

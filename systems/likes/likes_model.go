@@ -48,9 +48,7 @@ const (
 // assumedCosts are what statements and commands cost on a CPU of 2023, until somebody measures
 // them.
 func assumedCosts() sim.Costs {
-	us := func(mean float64) sim.Cost {
-		return sim.Cost{MeanNS: 1000 * mean, CV: 0.5, Known: "assumed"}
-	}
+	us := sim.Assumed
 	return sim.Costs{
 		App: map[string]sim.Cost{"postgres": us(60), "redis": us(30), "kafka": us(10)},
 		Postgres: map[string]sim.Cost{sim.Begin: us(25), costRow: us(220), costCount: us(50),
@@ -700,29 +698,6 @@ func (r *modelRepair) readPairs(p *sim.Process, video uint64) (rows []pair) {
 	n := float64(1 + len(r.users[video]))
 	r.conns.ExecTimes(p, costPairs, n, func() { rows = r.pairs(video) })
 	return rows
-}
-
-// compared says of which pairs Redis knows more than the ledger, and the other way round.
-func compared(members, rows []pair) (ahead, behind []pair) {
-	known := make(map[uint64]pair, len(rows))
-	for _, row := range rows {
-		known[row.user] = row
-	}
-	for _, member := range members {
-		switch row := known[member.user]; {
-		case member.version > row.version:
-			ahead = append(ahead, member)
-		case member.version < row.version:
-			behind = append(behind, row)
-		}
-		delete(known, member.user)
-	}
-	for _, row := range rows {
-		if _, left := known[row.user]; left && row.liked {
-			behind = append(behind, row)
-		}
-	}
-	return ahead, behind
 }
 
 // pending is backend.pending.

@@ -149,25 +149,31 @@ func (b *backend) unequal(ctx context.Context, video uint64) (ahead, behind []pa
 	if err != nil {
 		return nil, nil, err
 	}
-	known := make(map[uint64]pair, len(rows))
-	for _, p := range rows {
-		known[p.user] = p
-	}
-	for _, p := range redis {
-		switch row := known[p.user]; {
-		case p.version > row.version:
-			ahead = append(ahead, p)
-		case p.version < row.version:
-			behind = append(behind, row)
-		}
-		delete(known, p.user)
-	}
-	for _, row := range known {
-		if row.liked {
-			behind = append(behind, row)
-		}
-	}
+	ahead, behind = compared(redis, rows)
 	return ahead, behind, nil
+}
+
+// compared says of which pairs Redis knows more than the ledger, and the other way round.
+func compared(redis, rows []pair) (ahead, behind []pair) {
+	known := make(map[uint64]pair, len(rows))
+	for _, row := range rows {
+		known[row.user] = row
+	}
+	for _, member := range redis {
+		switch row := known[member.user]; {
+		case member.version > row.version:
+			ahead = append(ahead, member)
+		case member.version < row.version:
+			behind = append(behind, row)
+		}
+		delete(known, member.user)
+	}
+	for _, row := range rows {
+		if _, left := known[row.user]; left && row.liked {
+			behind = append(behind, row)
+		}
+	}
+	return ahead, behind
 }
 
 // ready says whether a video has its counters.

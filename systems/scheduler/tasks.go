@@ -79,15 +79,9 @@ func (t *tasks) Schedule(ctx context.Context, req Request) (Scheduled, error) {
 	if err != nil {
 		return Scheduled{}, err
 	}
-	due := req.At.Truncate(t.Params.Granularity.D())
-	if req.Cron != "" {
-		schedule, err := parseCron(req.Cron, req.Zone)
-		if err == nil {
-			due, err = schedule.next(due)
-		}
-		if err != nil {
-			return Scheduled{}, fmt.Errorf("%w: %w", errBadTask, err)
-		}
+	due, err := req.first(t.Params.Granularity.D())
+	if err != nil {
+		return Scheduled{}, err
 	}
 	args := []any{int64(req.ID), req.Queue, req.Client, req.Task, req.WorkMS, req.Fails, req.Cron,
 		req.Zone, req.Times, c.clock(due)}
@@ -112,6 +106,22 @@ func (t *tasks) Schedule(ctx context.Context, req Request) (Scheduled, error) {
 		return Scheduled{}, ErrConflict
 	}
 	return Scheduled{in}, nil
+}
+
+// first is when a task is due for the first time, in whole units of the granularity.
+func (r Request) first(granularity time.Duration) (time.Time, error) {
+	due := r.At.Truncate(granularity)
+	if r.Cron == "" {
+		return due, nil
+	}
+	schedule, err := parseCron(r.Cron, r.Zone)
+	if err == nil {
+		due, err = schedule.next(due)
+	}
+	if err != nil {
+		return due, fmt.Errorf("%w: %w", errBadTask, err)
+	}
+	return due, nil
 }
 
 // Change does to a task what a user wants, once for each operation. What was made

@@ -44,9 +44,7 @@ const (
 
 // assumedCosts are what statements cost on a CPU of 2023, until somebody measures them.
 func assumedCosts() sim.Costs {
-	us := func(mean float64) sim.Cost {
-		return sim.Cost{MeanNS: 1000 * mean, CV: 0.5, Known: "assumed"}
-	}
+	us := sim.Assumed
 	return sim.Costs{
 		App: map[string]sim.Cost{"postgres": us(60)},
 		Postgres: map[string]sim.Cost{sim.Begin: us(25), costBeginDay: us(50), costDay: us(25),
@@ -209,15 +207,9 @@ type modelAwait struct {
 func (a *modelAPI) Schedule(ctx context.Context, req Request) (Scheduled, error) {
 	p := sim.In(ctx)
 	c, _ := a.calendar(p, true)
-	due := req.At.Truncate(a.p.Granularity.D())
-	if req.Cron != "" {
-		schedule, err := parseCron(req.Cron, req.Zone)
-		if err == nil {
-			due, err = schedule.next(due)
-		}
-		if err != nil {
-			return Scheduled{}, fmt.Errorf("%w: %w", errBadTask, err)
-		}
+	due, err := req.first(a.p.Granularity.D())
+	if err != nil {
+		return Scheduled{}, err
 	}
 	at := c.clock(due).UnixMicro()
 	asked := taskRow{born: 1, TaskAudit: TaskAudit{Task: req.ID, Occurrence: 1, Origin: true,

@@ -36,9 +36,7 @@ const (
 
 // assumedCosts are what statements cost on a CPU of 2023, until somebody measures them.
 func assumedCosts() sim.Costs {
-	us := func(mean float64) sim.Cost {
-		return sim.Cost{MeanNS: 1000 * mean, CV: 0.5, Known: "assumed"}
-	}
+	us := sim.Assumed
 	return sim.Costs{
 		App: map[string]sim.Cost{"postgres": us(60)},
 		Postgres: map[string]sim.Cost{sim.Begin: us(25), costRate: us(30), costPublish: us(200),

@@ -42,9 +42,7 @@ const (
 
 // assumedCosts are what these cost on a CPU of 2023, until somebody measures them.
 func assumedCosts() sim.Costs {
-	us := func(mean float64) sim.Cost {
-		return sim.Cost{MeanNS: 1000 * mean, CV: 0.5, Known: "assumed"}
-	}
+	us := sim.Assumed
 	return sim.Costs{
 		App: map[string]sim.Cost{"postgres": us(60), "redis": us(40), "kafka": us(30),
 			costFilter: us(2), costCounter: us(1)},

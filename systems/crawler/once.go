@@ -36,9 +36,12 @@ func fetchedOnce(j *judged) {
 			j.Violate(j.opOf(key), "%s was kept %d times, and may be %d times", key, row.Fetched, most)
 		}
 		var good []*web.Exchange
+		noted := 0 // that came to nothing, as a design must have noted if nothing broke meanwhile
 		for _, e := range list {
 			if answered(e) && !page.Torn {
 				good = append(good, e)
+			} else {
+				noted += count(len(j.reasons(e)) == 0)
 			}
 		}
 		if row.Fetched > int64(len(good)) {
@@ -52,7 +55,7 @@ func fetchedOnce(j *judged) {
 		lost := len(good) - int(row.Fetched)
 		given, at := 0, 0 // up, and of these by a machine that was late
 		for _, e := range good {
-			if given < min(lost, int(row.Failed)-len(list)+len(good)) && j.gaveUp(e) {
+			if given < min(lost, int(row.Failed)-noted) && j.gaveUp(e) {
 				given++
 				at += count(time.Duration(e.SeenNS-e.AtNS) < j.p.FetchTimeout.D()/2)
 			}

@@ -67,20 +67,21 @@ tests = $(GOTESTSUM) --format pkgname --format-hide-empty-pkg --hide-summary ski
 longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool slowest --num 10
 
 # What takes long has fewer cases in make test, or none, and all in make test-rest;
-# docs/testing.md lists it. SYSTEMS are those whose designs and judges make test-rest runs.
+# docs/testing.md lists it. SYSTEMS are those whose designs and judges both run.
 FEWER := RAPID_CHECKS=10
 RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush|idempotency-retry-storm|checkout-launch|taskqueue-throughput|topk-moving|adclicks-burst|writeheavy-burst|positions-fleet|recents-devices|commentary-wicket|autocomplete-typing|crawler-wide|textsearch-catalog
-STORMS := $(shell grep -l '^side_by_side: true' scenarios/*.yaml | sed 's|.*/||; s|\.yaml$$||' | paste -sd '|')
+ALL_SYSTEMS := $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/))))
+SYSTEMS ?= $(ALL_SYSTEMS)
+STORMS := $(shell grep -lE "^system: ($$(echo $(SYSTEMS) | tr ' ' '|'))$$" \
+	$$(grep -l '^side_by_side: true' scenarios/*.yaml) | sed 's|.*/||; s|\.yaml$$||' | paste -sd '|')
 MUTANTS := ^TestMutantsOnStores$$
 WHOLE := ^Test(Judges|Bubble|EveryOrder)$$|$(MUTANTS)
 SCRIPTS_LATER := ^TestScripts$$/^store-(calibrate|disk|generators|external|keep|knee|replay|roles|several|together|interrupt-containers|roles-containers)$$
 HAMMER := ^TestConformance/./^hammer$$
 THREE_BROKERS := ^TestExercise$$/^ThreeBrokers$$|^TestARunOnThreeBrokers$$|^TestOneBrokerOfThree$$
 LATER := ^Test(Guide|ReadmeCommands|Seeds)$$|$(SCRIPTS_LATER)
-ALL_SYSTEMS := $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/))))
-SYSTEMS ?= $(ALL_SYSTEMS)
 
-test: test-setup ## Run the tests, the store-backed ones included
+test: test-setup ## Run the tests, the store-backed ones included; SYSTEMS="likes views": of these systems
 	@trap 'exit 130' INT TERM; rm -f bin/tests-*.json; code=0; \
 	$(IN_MEMORY) $(BIN) lab --backend processes -- make --no-print-directory -k -j$(AT_ONCE) \
 		test-raced test-others || code=1; \
@@ -100,13 +101,14 @@ test-runs:
 
 test-raced:
 	@trap 'exit 130' INT TERM; code=0; $(call tests,raced) -race -skip '$(THREE_BROKERS)' $(RACED) || code=1; \
-	$(call tests,apis) -race -run '$(RACED_TESTS)' -skip '$(HAMMER)' $(ALL_SYSTEMS:%=./systems/%) || code=1; exit $$code
+	$(call tests,apis) -race -run '$(RACED_TESTS)' -skip '$(HAMMER)' $(SYSTEMS:%=./systems/%) || code=1; exit $$code
 
 test-packages:
 	@$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|$(MUTANTS)|^TestEveryOrder$$/^right$$|^TestExercise$$' \
-		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED)) | sort -r)
+		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED) \
+			$(patsubst %,./systems/%/...,$(filter-out $(SYSTEMS),$(ALL_SYSTEMS)))) | sort -r)
 
-test-rest: test-later test-systems ## Run what make test leaves out, all or of some systems: SYSTEMS="likes views"
+test-rest: test-later test-systems ## Run what make test leaves out, of all or of some systems
 
 test-later: test-setup
 	@trap 'exit 130' INT TERM; code=0; rm -f bin/tests-*.json; \

@@ -246,8 +246,9 @@ func (c *calibration) probe(ctx context.Context, file *calibrate.File) error {
 		"stalls": calibrate.Measured, "postgres.fsync": calibrate.Measured,
 		"postgres.fsync_cv": calibrate.Measured, "network.latency": calibrate.Fitted}
 	c.logf("an empty statement takes %s: %.0f µs of CPU in postgres, %.0f µs in its client; a flush "+
-		"takes %s (coefficient of variation %.2f)", p.RoundTrip.Round(time.Microsecond),
-		p.ServerNS/1e3, p.ClientNS/1e3, p.Flush.Round(time.Microsecond), p.FlushCV)
+		"takes %.0f µs of CPU and %s of the disk (coefficient of variation %.2f)",
+		p.RoundTrip.Round(time.Microsecond), p.ServerNS/1e3, p.ClientNS/1e3, p.FlushNS/1e3,
+		p.Flush.Round(time.Microsecond), p.FlushCV)
 	c.perStatement = p.ServerNS
 	return nil
 }

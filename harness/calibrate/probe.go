@@ -21,9 +21,11 @@ type Probe struct {
 	// CPU time that each took at both ends.
 	RoundTrip          time.Duration
 	ServerNS, ClientNS float64
-	// Flush is the mean time of a commit with hardly any log, but for its round trip; FlushCV
-	// is the coefficient of variation. See flushOf.
+	// Flush is the mean time of a commit with hardly any log, but for its round trip and
+	// FlushNS, what CPU time it takes postgres more, which is a part of what a statement that
+	// commits costs; FlushCV is the coefficient of variation. See flushOf.
 	Flush   time.Duration
+	FlushNS float64
 	FlushCV float64
 }
 
@@ -46,29 +48,41 @@ func Ask(
 	if _, err := timed(ctx, conn, `SELECT 1`, pings/10); err != nil { // warm
 		return p, err
 	}
-	server, err := cpu(ctx)
-	if err != nil {
-		return p, fmt.Errorf("asking for the CPU time of postgres: %w", err)
-	}
-	client := ownTime()
-	trips, err := timed(ctx, conn, `SELECT 1`, pings)
+	trips, server, client, err := spent(ctx, conn, `SELECT 1`, pings, cpu)
 	if err != nil {
 		return p, err
 	}
+	p.RoundTrip, p.ServerNS, p.ClientNS = median(trips), server, client
+	commits, server, _, err := spent(ctx, conn,
+		`SELECT pg_logical_emit_message(true, 'stampede', 'flush')`, flushes, cpu)
+	if err != nil {
+		return p, err
+	}
+	p.FlushNS = max(server-p.ServerNS, 0)
+	p.Flush, p.FlushCV = flushOf(commits, p.RoundTrip+time.Duration(p.FlushNS))
+	return p, nil
+}
+
+// spent runs a statement again and again, and returns the nanoseconds of CPU that each took at
+// both ends.
+func spent(
+	ctx context.Context, conn *pgx.Conn, sql string, n int,
+	cpu func(context.Context) (time.Duration, error),
+) (times []time.Duration, server, client float64, err error) {
+	before, err := cpu(ctx)
+	if err != nil {
+		return nil, 0, 0, fmt.Errorf("asking for the CPU time of postgres: %w", err)
+	}
+	own := ownTime()
+	if times, err = timed(ctx, conn, sql, n); err != nil {
+		return nil, 0, 0, err
+	}
+	own = ownTime() - own
 	after, err := cpu(ctx)
 	if err != nil {
-		return p, fmt.Errorf("asking for the CPU time of postgres: %w", err)
+		return nil, 0, 0, fmt.Errorf("asking for the CPU time of postgres: %w", err)
 	}
-	p.RoundTrip = median(trips)
-	p.ServerNS = float64(after-server) / pings
-	p.ClientNS = float64(ownTime()-client) / pings
-	commits, err := timed(ctx, conn, `SELECT pg_logical_emit_message(true, 'stampede', 'flush')`,
-		flushes)
-	if err != nil {
-		return p, err
-	}
-	p.Flush, p.FlushCV = flushOf(commits, p.RoundTrip)
-	return p, nil
+	return times, float64(after-before) / float64(n), float64(own) / float64(n), nil
 }
 
 // timed runs a statement again and again.
@@ -91,7 +105,7 @@ func median(times []time.Duration) time.Duration {
 }
 
 // flushOf is the mean time and the coefficient of variation of what commits took beyond a round
-// trip: those of the lognormal distribution with the same quartiles. What waited for a core
+// trip and CPU time: those of the lognormal distribution with the same quartiles. What waited for a core
 // because somebody else had it is in the tail, and stalls stand for that.
 func flushOf(commits []time.Duration, trip time.Duration) (mean time.Duration, cv float64) {
 	times := slices.Clone(commits)

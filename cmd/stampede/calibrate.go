@@ -155,6 +155,9 @@ type calibration struct {
 	// taken are the shares of the machine that others had while loads were measured.
 	taken []calibrate.Window
 	noisy []string
+	// flushes are those of the loads, each of which takes flushNS of CPU.
+	flushes calibrate.Flushes
+	flushNS float64
 	// perStatement is the CPU time that postgres needs for a statement that does nothing.
 	perStatement float64
 	// drain is for how long what is left to do is waited for.
@@ -204,6 +207,7 @@ func (c *calibration) measure(designs []sut.Variant, f calibrateFlags) (calibrat
 		}
 		file.Designs[v.Name] = d
 	}
+	c.flushed(&file.Machine.Postgres)
 	file.Machine.Stalls.Share = round(calibrate.Taken(c.taken), 1e4)
 	if len(c.noisy) > 0 {
 		file.Notes = append(file.Notes, fmt.Sprintf("the machine was not quiet: of %d loads fewer "+
@@ -211,6 +215,18 @@ func (c *calibration) measure(designs []sut.Variant, f calibrateFlags) (calibrat
 			len(c.noisy), calibrate.Least, 100*file.Machine.Stalls.Share))
 	}
 	return file, nil
+}
+
+// flushed says what a flush takes while others write too, which is several times as long as on an
+// idle machine.
+func (c *calibration) flushed(m *sim.PostgresMachine) {
+	mean, cv, ok := c.flushes.Fit(c.flushNS)
+	if !ok {
+		return
+	}
+	m.Fsync, m.FsyncCV = sut.Duration(mean.Round(time.Microsecond)), round(cv, 1e2)
+	c.logf("%d flushes under load took %s of the disk (coefficient of variation %.2f)",
+		c.flushes.Count, m.Fsync.D(), m.FsyncCV)
 }
 
 // round keeps so many pieces of one.
@@ -249,7 +265,7 @@ func (c *calibration) probe(ctx context.Context, file *calibrate.File) error {
 		"takes %.0f µs of CPU and %s of the disk (coefficient of variation %.2f)",
 		p.RoundTrip.Round(time.Microsecond), p.ServerNS/1e3, p.ClientNS/1e3, p.FlushNS/1e3,
 		p.Flush.Round(time.Microsecond), p.FlushCV)
-	c.perStatement = p.ServerNS
+	c.perStatement, c.flushNS = p.ServerNS, p.FlushNS
 	return nil
 }
 
@@ -395,7 +411,7 @@ func (c *calibration) load(ctx context.Context, v sut.Variant, load sut.Calibrat
 	l.rate = round(ofPilot*float64(answered.OK+answered.Refused)/(pilotLasts-warm).Seconds(), 1)
 	var windows []calibrate.Window
 	for range rounds {
-		of, err := c.run(ctx, v, load, poisson(l.rate, f.window))
+		of, err := c.watched(ctx, v, load, poisson(l.rate, f.window))
 		if err != nil {
 			return l, err
 		}
@@ -483,6 +499,59 @@ func (c *calibration) run(
 	return readLoad(path, summary.Variants[0].Repeats[0], plan.Scenario)
 }
 
+// watched runs one load and watches the flushes under it.
+func (c *calibration) watched(
+	ctx context.Context, v sut.Variant, load sut.CalibrationLoad, text string,
+) (executed, error) {
+	watch := &steadyWatch{ctx: ctx, url: c.url}
+	c.opts.Observer = watch
+	of, err := c.run(ctx, v, load, text)
+	c.opts.Observer = silentRun{}
+	if err = errors.Join(err, watch.end()); err == nil {
+		c.flushes.Add(watch.flushes)
+	}
+	return of, err
+}
+
+// steadyWatch watches the flushes of a run while its load is steady.
+type steadyWatch struct {
+	silentRun
+	ctx     context.Context //nolint:containedctx // an observer is given none
+	url     string
+	stop    context.CancelFunc
+	ended   chan error
+	flushes calibrate.Flushes
+}
+
+// Observe begins when the load is steady, and ends with it.
+func (w *steadyWatch) Observe(e events.Event) {
+	if e.Phase == nil {
+		return
+	}
+	if e.Phase.Phase != events.Steady {
+		if w.stop != nil {
+			w.stop()
+		}
+		return
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	w.stop, w.ended = stop, make(chan error, 1)
+	go func() {
+		var err error
+		w.flushes, err = calibrate.WatchFlushes(ctx, w.url)
+		w.ended <- err
+	}()
+}
+
+// end waits until it has.
+func (w *steadyWatch) end() error {
+	if w.stop == nil {
+		return nil
+	}
+	w.stop()
+	return <-w.ended
+}
+
 // perform runs a scenario on the lab's stores.
 func (c *calibration) perform(ctx context.Context, plan resolved) (string, rundir.Summary, error) {
 	opts := c.opts
@@ -491,20 +560,10 @@ func (c *calibration) perform(ctx context.Context, plan resolved) (string, rundi
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err != nil {
-		return path, summary, err
+	if err == nil {
+		err = failedRepeat(summary)
 	}
-	for _, v := range summary.Variants {
-		for _, r := range v.Repeats {
-			if r.Error != "" {
-				return path, summary, errors.New(r.Error)
-			}
-			if len(r.Operations) == 0 {
-				return path, summary, fmt.Errorf("%s answered nothing", v.Name)
-			}
-		}
-	}
-	return path, summary, nil
+	return path, summary, err
 }
 
 // readLoad reads the windows of a repeat.

@@ -157,7 +157,11 @@ func (h *heldOut) simulate(ctx context.Context, plan resolved, machine sim.Machi
 	opts := run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params, Seed: 1,
 		Root: h.folder, Tool: tool(), Now: time.Now, Observer: silentRun{},
 		Simulate: &run.Simulation{Machine: machine, Costs: h.file.Costs(), Known: "measured costs"}}
-	return run.Run(ctx, h.interrupts.hard, opts)
+	path, summary, err := run.Run(ctx, h.interrupts.hard, opts)
+	if err == nil {
+		err = failedRepeat(summary)
+	}
+	return path, summary, err
 }
 
 // tryLoad runs one load and returns its folder.

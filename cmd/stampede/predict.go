@@ -46,13 +46,16 @@ func (f *runFlags) calibration(ctx context.Context, s sut.System, designs []stri
 	if f.machine == "" {
 		wanted.Host = run.HostDigest()
 	}
-	for _, name := range designs {
-		v, _ := s.Variant(name)
-		if wanted.Models[name], err = calibrate.Digest(ctx, s, v); err != nil {
-			return nil, err
+	if err = file.Check(wanted); err == nil { // of this system, on this machine
+		for _, name := range designs {
+			v, _ := s.Variant(name)
+			if wanted.Models[name], err = calibrate.Digest(ctx, s, v); err != nil {
+				return nil, err
+			}
 		}
+		err = file.Check(wanted)
 	}
-	if err := file.Check(wanted); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("--costs %s: %w", path, err)
 	}
 	return &file, nil
@@ -128,6 +131,9 @@ func (a *app) predict(m *measuredRun, file *calibrate.File, designs []string,
 	if err != nil {
 		return p, err
 	}
+	if err := run.CheckSimulated(plan.Scenario.Faults); err != nil {
+		return p, usage(fmt.Errorf("--from: what was measured cannot be simulated: %w", err))
+	}
 	plan.Scenario.Variants, plan.Scenario.Repeats = designs, 1
 	plan.Scenario.Baseline = designs[0]
 	machine := file.Machine
@@ -136,6 +142,9 @@ func (a *app) predict(m *measuredRun, file *calibrate.File, designs []string,
 		Scenario: plan.Scenario, System: plan.System, Params: plan.Params, Seed: m.summary.Run.Seed,
 		Root: root, Tool: tool(), Now: time.Now, Observer: silentRun{},
 		Simulate: &run.Simulation{Machine: machine, Costs: file.Costs(), Known: "measured costs"}})
+	if err == nil {
+		err = failedRepeat(summary)
+	}
 	if err != nil {
 		return p, a.runError(err, "")
 	}
@@ -149,6 +158,21 @@ func (a *app) predict(m *measuredRun, file *calibrate.File, designs []string,
 			"machine, which stalls of its cores stand for", 100*m.stalls))
 	}
 	return p, nil
+}
+
+// failedRepeat is why a repeat of a run that nobody is shown failed.
+func failedRepeat(s rundir.Summary) error {
+	for _, v := range s.Variants {
+		for _, r := range v.Repeats {
+			if r.Error != "" {
+				return fmt.Errorf("%s: %s", v.Name, r.Error)
+			}
+			if len(r.Operations) == 0 {
+				return fmt.Errorf("%s answered nothing", v.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // stallsTold is from which share on it is said what others took.

@@ -134,6 +134,9 @@ func (a *app) sweepOne(
 		Now: time.Now, Observer: silentRun{},
 		Simulate: &run.Simulation{Machine: machine, Costs: f.simulated.Costs,
 			Known: f.simulated.Known}})
+	if err == nil {
+		err = failedRepeat(summary)
+	}
 	if err != nil {
 		return nil, a.runError(err, "")
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"hash"
 	"slices"
 	"time"
@@ -36,15 +35,10 @@ func Model(ctx context.Context, sc scenario.Scenario, params any, v sut.Variant,
 ) (Modelled, error) {
 	s := sim.New(seed)
 	defer s.Close()
-	m.Postgres.Connections = sc.Stores.MaxConns
-	c, err := sim.NewCluster(s, m, costs)
+	c, inst, err := v.Simulated(s, m, costs, sut.Config{Params: params,
+		MaxConns: sc.Stores.MaxConns, Timeout: sc.Load.Timeout.D(), Kafka: sc.Stores.Kafka})
 	if err != nil {
 		return Modelled{}, err
-	}
-	inst, err := v.Model(c, sut.Config{Params: params, MaxConns: sc.Stores.MaxConns,
-		Timeout: sc.Load.Timeout.D()})
-	if err != nil {
-		return Modelled{}, fmt.Errorf("making the model of %s: %w", v.Name, err)
 	}
 	w, err := workload(seed, params)
 	if err != nil {
@@ -102,22 +96,51 @@ func (s *seen) result(drawn map[string]map[string]float64) Modelled {
 	return m
 }
 
-// The load under which a model is identified.
+// The loads under which a model is identified, and what each cost is then.
 const (
-	digestRate = 800
-	digestOver = 500 * time.Millisecond
-	digestConn = 8
+	digestRate   = 800
+	digestOver   = 1500 * time.Millisecond
+	digestConn   = 8
+	digestCostUS = 100
 )
 
-// Digest identifies a design's model with the engine below it by what it does under a small
-// load. Whoever changes what a model does changes its digest, and a calibration of the model
-// before is stale.
+// Digest identifies a design's model with the engine below it by what it does under small loads,
+// with the parameters of those of a calibration and of its check. Whoever changes what a model does
+// under one of them changes its digest, and a calibration of the model before is stale; what costs
+// are assumed does not matter.
 func Digest(ctx context.Context, s sut.System, v sut.Variant) (string, error) {
-	sc := scenario.Scenario{Stores: scenario.Stores{MaxConns: digestConn}, Load: scenario.Load{
+	sc := scenario.Scenario{Stores: scenario.Stores{MaxConns: digestConn,
+		Kafka: sut.DefaultKafka()}, Load: scenario.Load{
 		Arrival: scenario.Arrival{Process: "constant", Rate: digestRate,
 			Over: scenario.Over(digestOver)},
 		MaxInFlight: 64, Queue: 1000, Timeout: sut.Duration(time.Second),
 		Drain: sut.Duration(2 * time.Second)}}
-	m, err := Model(ctx, sc, s.Params(), v, s.Workload, sim.DefaultMachine(), s.Costs())
-	return m.Digest, err
+	digest := sha256.New()
+	texts := []string{s.Calibration.HeldOut}
+	for _, l := range s.Calibration.Loads {
+		texts = append(texts, l.Params)
+	}
+	for _, text := range texts {
+		params := s.Params()
+		if err := scenario.DecodeInto(s.Name+", a load of its calibration", []byte(text),
+			params); err != nil {
+			return "", err
+		}
+		m, err := Model(ctx, sc, params, v, s.Workload, sim.DefaultMachine(), alike(s.Costs()))
+		if err != nil {
+			return "", err
+		}
+		digest.Write([]byte(m.Digest))
+	}
+	return hex.EncodeToString(digest.Sum(nil))[:16], nil
+}
+
+// alike are the same costs, of the same time each.
+func alike(c sim.Costs) sim.Costs {
+	for _, costs := range byComponent(c) {
+		for name := range costs {
+			costs[name] = sim.Cost{MeanNS: 1000 * digestCostUS}
+		}
+	}
+	return c
 }

@@ -35,6 +35,12 @@ const (
 	flushes = 1500
 )
 
+// The statements that are timed: one that does nothing, and a commit with hardly any log.
+const (
+	nothing = `SELECT 1`
+	commit  = `SELECT pg_logical_emit_message(true, 'stampede', 'flush')`
+)
+
 // Ask measures round trips and flushes of the Postgres at a URL, on one connection. CPU is the
 // CPU time of its processes so far.
 func Ask(
@@ -45,16 +51,15 @@ func Ask(
 		return p, fmt.Errorf("connecting to measure round trips: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	if _, err := timed(ctx, conn, `SELECT 1`, pings/10); err != nil { // warm
+	if _, err := timed(ctx, conn, nothing, pings/10); err != nil { // warm
 		return p, err
 	}
-	trips, server, client, err := spent(ctx, conn, `SELECT 1`, pings, cpu)
+	trips, server, client, err := spent(ctx, conn, nothing, pings, cpu)
 	if err != nil {
 		return p, err
 	}
 	p.RoundTrip, p.ServerNS, p.ClientNS = median(trips), server, client
-	commits, server, _, err := spent(ctx, conn,
-		`SELECT pg_logical_emit_message(true, 'stampede', 'flush')`, flushes, cpu)
+	commits, server, _, err := spent(ctx, conn, commit, flushes, cpu)
 	if err != nil {
 		return p, err
 	}
@@ -105,8 +110,8 @@ func median(times []time.Duration) time.Duration {
 }
 
 // flushOf is the mean time and the coefficient of variation of what commits took beyond a round
-// trip and CPU time: those of the lognormal distribution with the same quartiles. What waited for a core
-// because somebody else had it is in the tail, and stalls stand for that.
+// trip and CPU time: those of the lognormal distribution with the same quartiles. What waited for
+// a core because somebody else had it is in the tail, and stalls stand for that.
 func flushOf(commits []time.Duration, trip time.Duration) (mean time.Duration, cv float64) {
 	times := slices.Clone(commits)
 	slices.Sort(times)
@@ -223,5 +228,5 @@ func Install(ctx context.Context, url string) (err error) {
 // statements takes time.
 func Settings() map[string]string {
 	return map[string]string{"shared_preload_libraries": "pg_stat_statements",
-		"pg_stat_statements.track_planning": "on"}
+		"pg_stat_statements.track_planning": "on", "track_wal_io_timing": "on"}
 }

@@ -71,24 +71,16 @@ func (m *Simulation) processor(c *sim.Cluster, design string, result load.Result
 // load and faults, drained and audited, with a history like any other.
 func (r *runner) simulate(slot rundir.Slot, t *trial) (err error) {
 	defer recovered(&err)
-	v, ok := r.variant(slot.Variant)
-	if !ok || v.Model == nil {
-		return fmt.Errorf("%s has no model", slot.Variant)
-	}
+	v, _ := r.variant(slot.Variant)
 	t.Simulated, t.Inside, t.Cores, t.Empty = true, true, r.Simulate.Machine.Cores, judge.NotAsked
 	s := sim.New(r.Seed + repeatSeed*uint64(slot.Repeat))
 	defer s.Close()
-	machine := r.Simulate.Machine
-	machine.Postgres.Connections = r.Scenario.Stores.MaxConns
-	c, err := sim.NewCluster(s, machine, r.Simulate.Costs[v.Name])
-	if err != nil {
-		return err
-	}
-	inst, err := v.Model(c, sut.Config{Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
+	c, inst, err := v.Simulated(s, r.Simulate.Machine, r.Simulate.Costs[v.Name], sut.Config{
+		Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
 		Timeout: r.Scenario.Load.Timeout.D(), Kafka: r.Scenario.Stores.Kafka,
 		Replicas: r.Scenario.Replicas})
 	if err != nil {
-		return fmt.Errorf("making the model of %s: %w", v.Name, err)
+		return err
 	}
 	if err := r.recordSimulated(slot, t, c, inst); err != nil {
 		return err

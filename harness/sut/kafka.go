@@ -61,6 +61,20 @@ func (k KafkaSettings) Replicas() int { return cmp.Or(k.Replication, max(k.Broke
 // InSync is MinInSync with its default filled in.
 func (k KafkaSettings) InSync() int { return cmp.Or(k.MinInSync, max(1, k.Replicas()-1)) }
 
+// leastDelivery is the shortest time that the driver takes for the delivery of a record.
+const leastDelivery = time.Second
+
+// Delivery is how long a producer tries to have a record stored.
+func (c Config) Delivery() time.Duration { return max(c.Timeout, leastDelivery) }
+
+// followers is how many followers must have a record before it is acknowledged.
+func (k KafkaSettings) followers() int {
+	if k.Acks != "all" {
+		return 0
+	}
+	return k.Replicas() - 1
+}
+
 // KafkaBroker is one broker of a cluster of several, from 1: kafka-2. Faults
 // may aim at it; no variant needs it alone.
 func KafkaBroker(number int) Service {

@@ -9,12 +9,8 @@ import (
 	"stampede/harness/sut"
 )
 
-// The shortest times that the driver takes for an answer and for the delivery
-// of a record.
-const (
-	leastRequest  = 100 * time.Millisecond
-	leastDelivery = time.Second
-)
+// leastRequest is the shortest time that the driver takes for an answer.
+const leastRequest = 100 * time.Millisecond
 
 // Options are what every client of a run starts from: the brokers, and what
 // the scenario says about acknowledgement, batches and fetches. A record that
@@ -80,7 +76,7 @@ func options(cfg sut.Config) ([]kgo.Opt, error) {
 		kgo.ProducerLinger(k.Linger.D()),
 		// A broker that is silent is given up, and its connection with it.
 		kgo.RequestTimeoutOverhead(max(cfg.Timeout, leastRequest)),
-		kgo.RecordDeliveryTimeout(max(cfg.Timeout, leastDelivery)),
+		kgo.RecordDeliveryTimeout(cfg.Delivery()),
 		kgo.FetchMinBytes(int32(max(k.FetchMinBytes, 1))),
 		kgo.FetchMaxWait(k.FetchMaxWait.D()),
 		kgo.FetchMaxBytes(int32(k.FetchMaxBytes)),

@@ -155,9 +155,11 @@ type calibration struct {
 	// taken are the shares of the machine that others had while loads were measured.
 	taken []calibrate.Window
 	noisy []string
-	// flushes are those of the loads, each of which takes flushNS of CPU.
-	flushes calibrate.Flushes
-	flushNS float64
+	// flushes are those of all loads, each of which takes flushNS of CPU, and committing the loads
+	// that flush often.
+	flushes    calibrate.Flushes
+	flushNS    float64
+	committing []calibrate.Committing
 	// perStatement is the CPU time that postgres needs for a statement that does nothing.
 	perStatement float64
 	// drain is for how long what is left to do is waited for.
@@ -207,7 +209,9 @@ func (c *calibration) measure(designs []sut.Variant, f calibrateFlags) (calibrat
 		}
 		file.Designs[v.Name] = d
 	}
-	c.flushed(&file.Machine.Postgres)
+	if err := c.flushed(ctx, &file.Machine.Postgres); err != nil {
+		return file, err
+	}
 	file.Machine.Stalls.Share = round(calibrate.Taken(c.taken), 1e4)
 	if len(c.noisy) > 0 {
 		file.Notes = append(file.Notes, fmt.Sprintf("the machine was not quiet: of %d loads fewer "+
@@ -217,16 +221,27 @@ func (c *calibration) measure(designs []sut.Variant, f calibrateFlags) (calibrat
 	return file, nil
 }
 
-// flushed says what a flush takes while others write too, which is several times as long as on an
-// idle machine.
-func (c *calibration) flushed(m *sim.PostgresMachine) {
-	mean, cv, ok := c.flushes.Fit(c.flushNS)
-	if !ok {
-		return
+// flushed finds what a flush takes while others write too, which is several times as long as on
+// an idle machine.
+func (c *calibration) flushed(ctx context.Context, m *sim.PostgresMachine) error {
+	mean := c.flushes.Mean(c.flushNS)
+	if mean == 0 {
+		return nil
+	}
+	for i := range c.committing {
+		c.committing[i].Machine.Postgres.Fsync = sut.Duration(mean)
+	}
+	cv, err := calibrate.FlushCV(ctx, c.committing, c.perStatement+c.flushNS)
+	if err != nil {
+		return fmt.Errorf("finding how much flushes vary: %w", err)
+	}
+	if cv == 0 {
+		return nil
 	}
 	m.Fsync, m.FsyncCV = sut.Duration(mean.Round(time.Microsecond)), round(cv, 1e2)
 	c.logf("%d flushes under load took %s of the disk (coefficient of variation %.2f)",
 		c.flushes.Count, m.Fsync.D(), m.FsyncCV)
+	return nil
 }
 
 // round keeps so many pieces of one.
@@ -281,6 +296,7 @@ const (
 	ofPilot    = 0.7
 	rounds     = 3
 	warm       = time.Second
+	oftenPerS  = 200 // flushes
 )
 
 // design finds the costs of one design.
@@ -320,6 +336,11 @@ func (c *calibration) design(
 		d.Costs.App[part] = sim.Cost{MeanNS: round(client/trips, 1), CV: d.Costs.App[part].CV,
 			Known: calibrate.Measured}
 		d.Windows, d.Quiet = d.Windows+l.all, d.Quiet+l.quiet
+		c.flushes.Add(l.flushes)
+		if l.flushes.Count > int64(oftenPerS*l.all) {
+			c.committing = append(c.committing,
+				calibrate.Committing{Load: l.model, Took: l.flushes.Commits})
+		}
 		c.tellLoad(v.Name, load.Name, l, demand, costs)
 		if alone {
 			checked = true
@@ -351,7 +372,7 @@ func (c *calibration) compareOne(ctx context.Context, v sut.Variant, load sut.Ca
 	if err != nil {
 		return err
 	}
-	one, err := calibrate.Model(ctx, plan.Scenario, plan.Params, v, c.system.Workload, m, d.Costs)
+	one, err := c.modelled(plan, v, m, d.Costs).Model(ctx)
 	if err != nil {
 		return err
 	}
@@ -369,6 +390,8 @@ type measuredLoad struct {
 	drawn      map[string]map[string]float64
 	weights    map[string]float64
 	p50        time.Duration // of one client
+	model      calibrate.Load
+	flushes    calibrate.Flushes
 }
 
 // oneClient runs a load with one client: what its statements take without any waiting.
@@ -411,10 +434,11 @@ func (c *calibration) load(ctx context.Context, v sut.Variant, load sut.Calibrat
 	l.rate = round(ofPilot*float64(answered.OK+answered.Refused)/(pilotLasts-warm).Seconds(), 1)
 	var windows []calibrate.Window
 	for range rounds {
-		of, err := c.watched(ctx, v, load, poisson(l.rate, f.window))
+		of, flushes, err := c.watched(ctx, v, load, poisson(l.rate, f.window))
 		if err != nil {
 			return l, err
 		}
+		l.flushes.Add(flushes)
 		windows = append(windows, of.windows...)
 		var quiet bool
 		if l.windows, quiet = calibrate.Choose(windows); quiet {
@@ -438,9 +462,18 @@ func (c *calibration) load(ctx context.Context, v sut.Variant, load sut.Calibrat
 	if err != nil {
 		return l, err
 	}
-	modelled, err := calibrate.Model(ctx, plan.Scenario, plan.Params, v, c.system.Workload, m, costs)
+	l.model = c.modelled(plan, v, m, costs)
+	modelled, err := l.model.Model(ctx)
 	l.drawn = modelled.Drawn
 	return l, err
+}
+
+// modelled is a plan as its model is run.
+func (c *calibration) modelled(
+	plan resolved, v sut.Variant, m sim.Machine, costs sim.Costs,
+) calibrate.Load {
+	return calibrate.Load{Scenario: plan.Scenario, Params: plan.Params, Workload: c.system.Workload,
+		Design: v, Machine: m, Costs: costs}
 }
 
 // users and poisson are loads in YAML.
@@ -502,15 +535,13 @@ func (c *calibration) run(
 // watched runs one load and watches the flushes under it.
 func (c *calibration) watched(
 	ctx context.Context, v sut.Variant, load sut.CalibrationLoad, text string,
-) (executed, error) {
+) (executed, calibrate.Flushes, error) {
 	watch := &steadyWatch{ctx: ctx, url: c.url}
 	c.opts.Observer = watch
 	of, err := c.run(ctx, v, load, text)
 	c.opts.Observer = silentRun{}
-	if err = errors.Join(err, watch.end()); err == nil {
-		c.flushes.Add(watch.flushes)
-	}
-	return of, err
+	err = errors.Join(err, watch.end())
+	return of, watch.flushes, err
 }
 
 // steadyWatch watches the flushes of a run while its load is steady.

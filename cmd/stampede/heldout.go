@@ -41,6 +41,8 @@ type heldOut struct {
 	samples []calibrate.Sample
 	// taken are the shares of the machine that others had while rates were tried.
 	taken []float64
+	// without are the designs that no rate kept the objective of.
+	without []string
 }
 
 // holdOut holds a calibration's predictions against loads that it has not seen.
@@ -88,6 +90,7 @@ func (h *heldOut) design(ctx context.Context, v sut.Variant) error {
 		return err
 	}
 	if measured == 0 {
+		h.without = append(h.without, v.Name)
 		h.logf("%s: no rate keeps %s on this machine; others have %.0f %% of it", v.Name,
 			h.flags.objective, 100*mean(h.taken))
 		return nil
@@ -238,14 +241,22 @@ func (h *heldOut) knee(ctx context.Context, v sut.Variant, from float64, try try
 // tell prints what the errors come to.
 func (h *heldOut) tell() {
 	for _, g := range calibrate.Goals() {
-		if share, n := calibrate.Median(h.samples, g.Quantity); n > 0 {
-			fmt.Fprintf(h.stdout, "%-5s median error %3.0f %% of %d loads (goal: %.0f %%)\n", g.Quantity,
-				100*share, n, 100*g.Share)
+		share, n := calibrate.Median(h.samples, g.Quantity)
+		if n == 0 {
+			fmt.Fprintf(h.stdout, "%-5s was not measured\n", g.Quantity)
+			continue
 		}
+		fmt.Fprintf(h.stdout, "%-5s median error %3.0f %% of %d loads (goal: %.0f %%): %s\n", g.Quantity,
+			100*share, n, 100*g.Share, metOrMissed(share <= g.Share))
 	}
 	right, pairs, wrong := calibrate.Order(h.samples)
 	fmt.Fprintf(h.stdout, "order %d of %d pairs of designs that differ by more than half (goal: 9 "+
-		"of 10)%s\n", right, pairs, prefixed("; wrong: ", strings.Join(wrong, ", ")))
+		"of 10): %s%s\n", right, pairs, metOrMissed(10*right >= 9*pairs),
+		prefixed("; wrong: ", strings.Join(wrong, ", ")))
+	if len(h.without) > 0 {
+		fmt.Fprintf(h.stdout, "in none of these: %s, of which no rate kept %s\n",
+			strings.Join(h.without, ", "), h.flags.objective)
+	}
 	for _, s := range h.samples {
 		for _, q := range s.Quantities {
 			if e := math.Expm1(q.Error()); e > farOff && q.Name != "throughput" {
@@ -254,6 +265,13 @@ func (h *heldOut) tell() {
 			}
 		}
 	}
+}
+
+func metOrMissed(met bool) string {
+	if met {
+		return "met"
+	}
+	return "MISSED"
 }
 
 // farOff is from which error on it is named.

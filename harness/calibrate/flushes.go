@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/sim"
+	"stampede/harness/stats"
 )
 
 // Flushes is what flushes of the log of a Postgres under load took.
@@ -15,44 +20,104 @@ type Flushes struct {
 	// Count of them took Total, with their CPU time.
 	Count int64
 	Total time.Duration
-	// Trips are times of statements that do nothing, Commits of commits with hardly any log,
-	// taken in turn meanwhile.
-	Trips, Commits []time.Duration
+	// Commits are times of commits with hardly any log, taken meanwhile.
+	Commits []time.Duration
 }
 
 // Add takes in what other flushes took.
 func (f *Flushes) Add(o Flushes) {
 	f.Count += o.Count
 	f.Total += o.Total
-	f.Trips = append(f.Trips, o.Trips...)
 	f.Commits = append(f.Commits, o.Commits...)
 }
 
-// leastFlushes is how many must have been seen for a distribution.
-const leastFlushes = 200
-
-// Fit is the mean time and the coefficient of variation of a flush without its CPU time, which is
-// given in nanoseconds; false if too few were seen. A commit waits for the log and for cores, an
-// empty statement for cores alone, so the variance of a flush is by what theirs differ.
-func (f Flushes) Fit(cpuNS float64) (mean time.Duration, cv float64, ok bool) {
-	if f.Count < leastFlushes || len(f.Commits) < leastFlushes {
-		return 0, 0, false
+// Mean is the mean time of a flush without its CPU time, which is given in nanoseconds; 0 if too
+// few were seen.
+func (f Flushes) Mean(cpuNS float64) time.Duration {
+	if f.Count < leastFlushes {
+		return 0
 	}
-	mean = time.Duration(float64(f.Total)/float64(f.Count) - cpuNS)
-	if mean <= 0 {
-		return 0, 0, false
-	}
-	return mean, math.Sqrt(max(variance(f.Commits)-variance(f.Trips), 0)) / float64(mean), true
+	return time.Duration(max(float64(f.Total)/float64(f.Count)-cpuNS, 0))
 }
 
-func variance(times []time.Duration) float64 {
-	sum, squares := 0.0, 0.0
-	for _, t := range times {
-		sum += float64(t)
-		squares += float64(t) * float64(t)
+// leastFlushes is how many must have been seen, leastCommits how many commits under one load.
+const (
+	leastFlushes = 200
+	leastCommits = 50
+)
+
+// Committing is a load with the times that commits took beside it.
+type Committing struct {
+	Load
+	Took []time.Duration
+}
+
+// Bounds of a coefficient of variation, and how often they are halved.
+const (
+	leastCV, mostCV = 0.2, 4.0
+	halvings        = 6
+)
+
+// FlushCV finds the coefficient of variation of flushes: with it, under the same loads, one commit
+// of twenty takes as long in the simulation as was measured, the median of the loads. A commit
+// costs so many nanoseconds of CPU. It is 0 if there is no load with enough commits.
+func FlushCV(ctx context.Context, loads []Committing, commitNS float64) (cv float64, err error) {
+	loads = slices.DeleteFunc(slices.Clone(loads), func(l Committing) bool {
+		return len(l.Took) < leastCommits
+	})
+	if len(loads) == 0 {
+		return 0, nil
 	}
-	n := float64(len(times))
-	return squares/n - sum/n*sum/n
+	low, high := math.Log(leastCV), math.Log(mostCV)
+	for range halvings {
+		cv = math.Exp((low + high) / 2)
+		var errs []float64
+		for _, l := range loads {
+			l.Machine.Postgres.FsyncCV = cv
+			simulated, err := l.Commits(ctx, commitNS)
+			if err != nil {
+				return 0, err
+			}
+			errs = append(errs, math.Log(float64(slow(simulated))/float64(slow(l.Took))))
+		}
+		if stats.Median(errs) > 0 {
+			high = math.Log(cv)
+		} else {
+			low = math.Log(cv)
+		}
+	}
+	return math.Exp((low + high) / 2), nil
+}
+
+// slow is what one of twenty takes.
+func slow(times []time.Duration) time.Duration {
+	times = slices.Sorted(slices.Values(times))
+	return times[len(times)*19/20]
+}
+
+// Commits runs the design's model beside a client that commits, and returns what its commits take.
+func (l Load) Commits(ctx context.Context, commitNS float64) (times []time.Duration, err error) {
+	const name = "calibration"
+	l.Costs.Postgres = maps.Clone(l.Costs.Postgres)
+	l.Costs.Postgres[name] = sim.Cost{MeanNS: commitNS}
+	_, err = l.model(ctx, func(c *sim.Cluster) {
+		conns, rows := c.Postgres.OwnConns(name, 1, 0), sim.NewTable[int, int](c.Postgres, name)
+		c.Sim.Go(func(p *sim.Process) {
+			for {
+				p.Do(p.Sim().Delay(between / 4)) // more often: nothing else is disturbed
+				at := p.Now()
+				conns.Exec(p, name, func() {
+					p.Do(rows.Lock(0)) // which nobody else wants
+					rows.Set(0, 0)
+				})
+				times = append(times, p.Now()-at)
+			}
+		})
+	})
+	if err == nil && len(times) == 0 {
+		err = errors.New("no commit was simulated")
+	}
+	return times, err
 }
 
 // between is how long the connection that takes times rests: it is to be no load.
@@ -81,15 +146,11 @@ func WatchFlushes(ctx context.Context, url string) (f Flushes, err error) {
 			return f, err
 		case <-tick.C:
 		}
-		trip, err := timed(whole, conn, nothing, 1)
-		if err != nil {
-			return f, err
-		}
 		took, err := timed(whole, conn, commit, 1)
 		if err != nil {
 			return f, err
 		}
-		f.Trips, f.Commits = append(f.Trips, trip...), append(f.Commits, took...)
+		f.Commits = append(f.Commits, took...)
 	}
 }
 

@@ -29,18 +29,34 @@ type Modelled struct {
 // seed is that of simulations whose randomness nobody is to see.
 const seed = 1
 
-// Model runs a design's model under a scenario's load, without its faults.
-func Model(ctx context.Context, sc scenario.Scenario, params any, v sut.Variant,
-	workload func(seed uint64, params any) (sut.Workload, error), m sim.Machine, costs sim.Costs,
-) (Modelled, error) {
+// Load is what a design's model is run under: the load of a scenario, without its faults, on a
+// machine where steps cost something.
+type Load struct {
+	Scenario scenario.Scenario
+	Params   any
+	Workload func(seed uint64, params any) (sut.Workload, error)
+	Design   sut.Variant
+	Machine  sim.Machine
+	Costs    sim.Costs
+}
+
+// Model runs the design's model.
+func (l Load) Model(ctx context.Context) (Modelled, error) { return l.model(ctx, nil) }
+
+// model runs it beside another process, unless that is nil.
+func (l Load) model(ctx context.Context, beside func(*sim.Cluster)) (Modelled, error) {
 	s := sim.New(seed)
 	defer s.Close()
-	c, inst, err := v.Simulated(s, m, costs, sut.Config{Params: params,
+	sc := l.Scenario
+	c, inst, err := l.Design.Simulated(s, l.Machine, l.Costs, sut.Config{Params: l.Params,
 		MaxConns: sc.Stores.MaxConns, Timeout: sc.Load.Timeout.D(), Kafka: sc.Stores.Kafka})
 	if err != nil {
 		return Modelled{}, err
 	}
-	w, err := workload(seed, params)
+	if beside != nil {
+		beside(c)
+	}
+	w, err := l.Workload(seed, l.Params)
 	if err != nil {
 		return Modelled{}, err
 	}
@@ -126,7 +142,7 @@ func Digest(ctx context.Context, s sut.System, v sut.Variant) (string, error) {
 			params); err != nil {
 			return "", err
 		}
-		m, err := Model(ctx, sc, params, v, s.Workload, sim.DefaultMachine(), alike(s.Costs()))
+		m, err := Load{sc, params, s.Workload, v, sim.DefaultMachine(), alike(s.Costs())}.Model(ctx)
 		if err != nil {
 			return "", err
 		}

@@ -22,6 +22,10 @@ const (
 // writers is how many batches are written at once.
 const writers = 2
 
+// closing is for how long a batcher that is closed goes on writing. A write that is under way then
+// is called off.
+const closing = 2 * time.Second
+
 // errClosed: the process ends.
 var errClosed = fmt.Errorf("the service is closed: %w", sut.ErrRefused)
 
@@ -50,17 +54,22 @@ type batcher struct {
 	closed  bool
 	in      chan *waiting
 	inside  atomic.Int64
+	left    atomic.Int64 // what was in the queue when there was no more time to write it
 	running sync.WaitGroup
-	ended   sync.Once
+	stop    context.CancelFunc // of writes
+	close   sync.Once
+	failed  error
 }
 
-// newBatcher begins to collect. Write is called by several goroutines, and ends by telling each add
-// of the batch.
+// newBatcher begins to collect. Write is called by several goroutines. It ends by telling each add
+// of the batch, soon after its context does: see Close.
 func newBatcher(p Params, write func(context.Context, []*waiting)) *batcher {
 	b := &batcher{most: p.FlushMost, every: p.FlushEvery.D(), write: write,
 		in: make(chan *waiting, p.Queue)}
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
 	for range writers {
-		b.running.Go(func() { b.run(newDraw()) })
+		b.running.Go(func() { b.run(ctx, newDraw()) })
 	}
 	return b
 }
@@ -102,11 +111,17 @@ func (b *batcher) join(ctx context.Context, req AddRequest) error {
 // errGone: nobody waits for the add, which may still be written.
 var errGone = errors.New("the add is on its way")
 
-// run collects and writes until the queue is closed and empty.
-func (b *batcher) run(draw *rand.Rand) {
+// run collects and writes until the queue is closed and empty. Once the context has ended it writes
+// nothing, and says so.
+func (b *batcher) run(ctx context.Context, draw *rand.Rand) {
 	for first := range b.in {
 		batch := b.collect(first, draw)
-		b.write(context.Background(), batch)
+		if ctx.Err() == nil {
+			b.write(ctx, batch)
+		} else {
+			b.left.Add(int64(len(batch)))
+			tell(batch, errClosed)
+		}
 		b.inside.Add(-int64(len(batch)))
 	}
 }
@@ -141,14 +156,22 @@ func (b *batcher) Waiting() (left int64, what string) {
 	return left, fmt.Sprintf("%d adds wait for their batch", left)
 }
 
-// Close writes what is in the queue.
+// Close writes what is in the queue, for two seconds. Then it calls off the writes that are under
+// way: the outcome of their adds is unknown. What is still in the queue is refused, and the error
+// says how much that is. So it returns when the longest write has noticed that it is called off.
 func (b *batcher) Close() error {
-	b.ended.Do(func() {
+	b.close.Do(func() {
 		b.mu.Lock()
 		b.closed = true
 		close(b.in)
 		b.mu.Unlock()
+		over := time.AfterFunc(closing, b.stop)
 		b.running.Wait()
+		over.Stop()
+		b.stop()
+		if n := b.left.Load(); n > 0 {
+			b.failed = fmt.Errorf("%d adds were in the queue after %v, and are refused", n, closing)
+		}
 	})
-	return nil
+	return b.failed
 }

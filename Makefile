@@ -190,6 +190,7 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/textsearch/index
 	STAMPEDE_PENDING=1000000 $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/taskqueue
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/writeheavy
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/internal/walstream
 	$(BIN) calibrate flashsale --out bin/calibration.yaml
 	$(BIN) calibrate flashsale --held-out --out bin/calibration.yaml
 

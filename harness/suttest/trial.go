@@ -33,6 +33,9 @@ type Trial struct {
 	// number of passages so far. It may end the goroutine, and the request with it.
 	Places []string
 	Fault  func(place string, n int64)
+	// Break, unless it is nil, runs beside the operations: it breaks a store and mends it. The
+	// windows that it returns are in the history, and now is how long the load has run.
+	Break func(ctx context.Context, now func() time.Duration) ([]history.Window, error)
 }
 
 // Kills checks by runs with several seeds, as Killed does, that an error that is planted in one
@@ -79,7 +82,12 @@ func (tr Trial) Run(t *testing.T, seed uint64) map[string]check.Verdict {
 	for _, r := range tr.Variant.Roles {
 		roles.Go(func() { _ = r.Run(ctx, cfg) })
 	}
-	records := tr.offer(t, inst, seed)
+	base, end := time.Now(), func() []history.Window { return nil }
+	if tr.Break != nil {
+		end = tr.breaking(ctx, t, base)
+	}
+	records := tr.offer(t, inst, seed, base)
+	windows := end()
 	settle(ctx, inst, tr.Settle)
 	stop()
 	roles.Wait()
@@ -94,7 +102,26 @@ func (tr Trial) Run(t *testing.T, seed uint64) map[string]check.Verdict {
 		_, not := tr.Variant.NotApplicable[v.Name()]
 		return not
 	})
-	return Verdicts(applies, history.Slice(records), audit)
+	return Verdicts(applies, history.Slice(records, windows...), audit)
+}
+
+// breaking begins to break a store. What it returns waits until that is mended.
+func (tr Trial) breaking(
+	ctx context.Context, t *testing.T, base time.Time,
+) (end func() []history.Window) {
+	var windows []history.Window
+	var err error
+	mended := make(chan struct{})
+	go func() {
+		defer close(mended)
+		windows, err = tr.Break(ctx, func() time.Duration { return time.Since(base) })
+	}()
+	return func() []history.Window {
+		if <-mended; err != nil {
+			t.Fatal(err)
+		}
+		return windows
+	}
 }
 
 // settle waits until nothing is left to do, or for so long.
@@ -114,7 +141,9 @@ var errCrashed = errors.New("the server crashed")
 
 // offer returns what became of some requests. One whose server crashed, which ends its goroutine,
 // has an unknown outcome.
-func (tr Trial) offer(t *testing.T, inst sut.Instance, seed uint64) []history.Record {
+func (tr Trial) offer(
+	t *testing.T, inst sut.Instance, seed uint64, base time.Time,
+) []history.Record {
 	t.Helper()
 	work, err := tr.System.Workload(seed, tr.Params)
 	if err != nil {
@@ -131,7 +160,7 @@ func (tr Trial) offer(t *testing.T, inst sut.Instance, seed uint64) []history.Re
 		return reply, err
 	}
 	rec := &recorder{}
-	_, err = load.Run(t.Context(), load.Plan{Base: time.Now(),
+	_, err = load.Run(t.Context(), load.Plan{Base: base,
 		Arrivals: &evenly{ops: tr.Ops, every: tr.Every}, Workload: work, MaxInFlight: 64,
 		Queue: 10_000, Timeout: 5 * time.Second, Drain: 20 * time.Second},
 		do, func() load.Recorder { return rec }, nil)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"stampede/harness/api"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -41,6 +42,8 @@ func Mutants() map[string]sut.Variant {
 			}
 		}),
 		"the archive is forgotten": systemOf(unpacking).Variants[0],
+		"letters":                  systemOf(lettered(true)).Variants[0],
+		"M217":                     systemOf(lettered(false)).Variants[0],
 	}
 }
 
@@ -51,6 +54,68 @@ func (f forgetful) Erase(ctx context.Context, req DriverRequest) (none api.Nothi
 	_, err = f.DB.Exec(ctx, `WITH gone AS (DELETE FROM pings WHERE driver = $1)
 		UPDATE drivers SET key = NULL WHERE driver = $1`, req.Driver)
 	return none, err
+}
+
+// lettered is crypto_shred with dead letters: every other ping fails at first and is kept as a dead
+// letter, sealed or as it came, from which it is sent again. The letter stays.
+func lettered(sealed bool) variant {
+	d := shredding()
+	v := twoPaths(variant{Name: "mutant"}, d)
+	open, audited := v.Open, v.State.Audit
+	v.State.Schema = `CREATE TABLE dead_letters (driver bigint, seq bigint, op bigint, body bytea)`
+	v.Open = func(ctx context.Context, st *opened) (Tracker, error) {
+		t, err := open(ctx, st)
+		return buries{t, st, sealed}, err
+	}
+	v.State.Audit = func(ctx context.Context, st *opened) (any, error) {
+		raw, err := audited(ctx, st)
+		if err != nil {
+			return nil, err
+		}
+		// A letter is read with the driver's key, and as it is.
+		f := &found{Audit: raw.(Audit), open: func(key []byte, p ping) (Point, error) {
+			if at, err := unsealed(p); err == nil {
+				return at, nil
+			}
+			return unseal(key, p)
+		}}
+		if f.keys, err = keysNow(ctx, st); err != nil {
+			return nil, err
+		}
+		list, err := stores.Collect[ping](ctx, st.DB, `SELECT driver, seq, op, body FROM dead_letters`)
+		f.Places, f.Partial = append(f.Places, "dead letters"), []string{"dead letters"}
+		f.count("dead letters", list)
+		return f.Audit, err
+	}
+	return v
+}
+
+// buries keeps every other ping as a dead letter.
+type buries struct {
+	Tracker
+	*opened
+	sealed bool
+}
+
+func (b buries) Ping(ctx context.Context, req PingRequest) (Pinged, error) {
+	p := ping{Driver: req.Driver, Seq: req.Seq, Op: req.ID, Body: plain(req.Lat, req.Lon)}
+	if b.sealed {
+		key, err := keyOf(ctx, b.DB, req.Driver)
+		if err == nil {
+			p, err = seal(key, p)
+		}
+		if err != nil {
+			return Pinged{}, err
+		}
+	}
+	if req.Seq%2 == 0 {
+		_, err := b.DB.Exec(ctx, `INSERT INTO dead_letters VALUES ($1, $2, $3, $4)`, p.Driver, p.Seq,
+			p.Op, p.Body)
+		if err != nil {
+			return Pinged{}, err
+		}
+	}
+	return b.Tracker.Ping(ctx, req)
 }
 
 // Decoders decodes bytes as everything that is stored; each is an error or is encoded to the same.

@@ -418,7 +418,7 @@ func othersKept(j judged) {
 	for _, row := range j.History {
 		kept[row.Driver]++
 	}
-	others := 0
+	others, partly := 0, map[string]bool{}
 	for driver := uint64(1); driver <= uint64(j.p.Drivers); driver++ {
 		key := nameOf(driver)
 		d := j.seen.driver(key)
@@ -435,13 +435,22 @@ func othersKept(j judged) {
 		others++
 		j.Checked(len(j.Places))
 		for _, place := range j.Places {
-			if n := has[CopyRow{Place: place, Driver: driver}]; n != kept[driver] {
+			n := has[CopyRow{Place: place, Driver: driver}]
+			if slices.Contains(j.Partial, place) && n <= kept[driver] {
+				partly[place] = partly[place] || n > 0
+				continue
+			}
+			if n != kept[driver] {
 				j.Unfinished(d.someOps(), "%d positions of %s can be read in the %s, and %d in the history", n,
 					key, place, kept[driver])
 			}
 		}
 	}
 	j.Need(others > 0, "no driver was left with positions")
+	for _, place := range j.Partial {
+		j.Need(partly[place], "nothing of a driver who was not erased can be read in the %s: what "+
+			"cannot be read at all shows no erasure", place)
+	}
 }
 
 // placed looks whether a place is one that the audit names.

@@ -101,7 +101,8 @@ func (b *book) Erase(_ context.Context, req positions.DriverRequest) (api.Nothin
 // audit copies the book.
 func (b *book) audit() positions.Audit {
 	a := positions.Audit{History: []positions.PingRow{}, Newest: []positions.NewestRow{},
-		Places: []string{"archive", "log"}, Copies: []positions.CopyRow{}}
+		Places: []string{"archive", "log", "letters"}, Partial: []string{"letters"},
+		Copies: []positions.CopyRow{}}
 	for driver := uint64(1); driver <= uint64(b.p.Drivers); driver++ {
 		list := b.pings[driver]
 		if len(list) == 0 {
@@ -109,10 +110,10 @@ func (b *book) audit() positions.Audit {
 		}
 		a.History = append(a.History, list...)
 		a.Newest = append(a.Newest, shown(list[len(list)-1]))
-		for _, place := range a.Places {
-			a.Copies = append(a.Copies, positions.CopyRow{Place: place, Driver: driver,
-				Readable: int64(len(list))})
-		}
+		n := int64(len(list))
+		a.Copies = append(a.Copies, positions.CopyRow{Place: "archive", Driver: driver, Readable: n},
+			positions.CopyRow{Place: "log", Driver: driver, Readable: n},
+			positions.CopyRow{Place: "letters", Driver: driver, Readable: (n + 1) / 2})
 	}
 	return a
 }

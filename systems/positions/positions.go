@@ -133,6 +133,8 @@ type Audit struct {
 	// Places are where positions are beside these two.
 	Places []string  `json:"places" doc:"where else positions are, such as log and archive"`
 	Copies []CopyRow `json:"copies" doc:"of each of these places and each driver, how many positions can be read"`
+	// Partial are places that have some of the positions only.
+	Partial []string `json:"partial_places,omitempty" doc:"which of these places have some of the positions only, such as dead letters"`
 
 	seen *seen
 }

@@ -20,8 +20,9 @@ func proof() suttest.Proof[*evidence] {
 		Unnoticed: map[string][]string{
 			"no operation has a client": {"change client of ping", "change client of latest",
 				"change client of track", "change client of erase"},
-			"a read may be refused":                       {"deny latest", "deny track"},
-			"a place that is named twice is the same one": {"double of places"},
+			"a read may be refused": {"deny latest", "deny track"},
+			"a place that is named twice is the same one": {"double of places",
+				"double of partial_places"},
 		},
 		Absent: map[string][]string{
 			"none is refused":          {"invent erase"},
@@ -59,7 +60,7 @@ func TestJudges(t *testing.T) {
 		{Name: "an object of the archive is lost", Breaks: positions.OthersUntouched,
 			Do: func(e *evidence, pick func(int) int) bool {
 				row := suttest.PickFrom(e.Audit.Copies, pick, func(r *positions.CopyRow) bool {
-					return !erasing(e, r.Driver)
+					return r.Place == "archive" && !erasing(e, r.Driver)
 				})
 				if row != nil {
 					row.Readable--
@@ -269,12 +270,22 @@ func TestClauses(t *testing.T) {
 				Readable: 1})
 		}, "can be read in the archive"},
 
+		{positions.ErasedForGood, "in a dead letter", check.Broken, func(e *evidence) {
+			e.Audit.Copies = append(e.Audit.Copies, positions.CopyRow{Place: "letters", Driver: 2,
+				Readable: 1})
+		}, "can be read in the letters"},
+
 		{positions.OthersUntouched, "as it is", check.Held, func(*evidence) {}, ""},
 		{positions.OthersUntouched, "less in the log", check.Broken, func(e *evidence) {
-			e.Audit.Copies[1].Readable--
+			copied(e, "log").Readable--
 		}, "2 positions of driver-1 can be read in the log, and 3 in the history"},
+		{positions.OthersUntouched, "more dead letters than pings", check.Broken, func(e *evidence) {
+			copied(e, "letters").Readable = 4
+		}, "4 positions of driver-1 can be read in the letters, and 3 in the history"},
+		{positions.OthersUntouched, "nothing can be read of dead letters", check.Undecided,
+			func(e *evidence) { copied(e, "letters").Readable = 0 }, "of a driver who was not erased"},
 		{positions.OthersUntouched, "a place that is none", check.Broken, func(e *evidence) {
-			e.Audit.Copies[1].Place = "attic"
+			copied(e, "log").Place = "attic"
 		}, "none of its places"},
 		{positions.OthersUntouched, "refused as erased", check.Broken, func(e *evidence) {
 			e.Records[8].Outcome, e.Records[8].Code = history.Refused, "erased"
@@ -286,6 +297,12 @@ func TestClauses(t *testing.T) {
 		{positions.OthersUntouched, "no copies", check.Undecided,
 			func(e *evidence) { e.Audit.Copies, e.Audit.Places = nil, nil }, "no copies"},
 	})
+}
+
+// copied is what a place has of the first driver.
+func copied(e *evidence, place string) *positions.CopyRow {
+	i := slices.IndexFunc(e.Audit.Copies, func(c positions.CopyRow) bool { return c.Place == place })
+	return &e.Audit.Copies[i]
 }
 
 // row is the position of a record.

@@ -100,6 +100,7 @@ func TestSealed(t *testing.T) {
 func TestMutantsOnStores(t *testing.T) {
 	for _, m := range []struct{ name, control, mutant, named string }{
 		{"M215 a late ping rewinds", "paths", "M215", positions.NewestAsHistory},
+		{"M217 a dead letter is not sealed", "letters", "M217", positions.ErasedForGood},
 		{"M218 what is rebuilt revives", "paths", "M218", positions.ErasedForGood},
 		{"M219 the slot is made after the snapshot", "cdc", "M219", positions.AckedKept},
 		{"pings are dropped", "paths", "pings dropped", positions.AckedKept},

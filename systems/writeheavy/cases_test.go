@@ -3,6 +3,7 @@ package writeheavy_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +127,43 @@ func placed(id uint64, at int64, change func(*writeheavy.Placed)) func(*evidence
 func (e *evidence) lacks(id uint64, at int64) {
 	e.Audit.Placed = slices.DeleteFunc(e.Audit.Placed, func(p writeheavy.Placed) bool {
 		return p.ID == id && p.Map == at
+	})
+}
+
+// shed adds attempts at adds, each in the words of its decision, "high refused", and answered so;
+// "low refused, and done" is answered as done. More important classes may have no burst.
+func shed(list ...string) func(*evidence) {
+	return asOfNow(func(e *evidence) {
+		for i, words := range list {
+			class, result, _ := strings.Cut(words, " ")
+			result, wrong, _ := strings.Cut(result, ", ")
+			req := writeheavy.AddRequest{ID: uint64(100+i) << 10, Key: 1, User: 1, Delta: 1, Class: class}
+			r := history.Record{Seq: uint64(len(e.Records)),
+				Op:      writeheavy.API().Op(writeheavy.KindAdd, req),
+				Outcome: history.OK, Start: time.Second, Intended: time.Second, End: time.Second + ms}
+			if (result != writeheavy.DecisionTaken) != (wrong != "") {
+				suttest.Deny(&r, writeheavy.ErrShed)
+			}
+			e.Records = append(e.Records, r)
+			decide := func(result string) {
+				e.Audit.Decisions = append(e.Audit.Decisions,
+					writeheavy.Decision{ID: req.ID, Class: class, Result: result})
+			}
+			if result == writeheavy.DecisionDropped {
+				decide(writeheavy.DecisionTaken)
+			}
+			decide(result)
+		}
+	})
+}
+
+// dead is the small run of a design that commits asynchronously, whose Postgres died at a time.
+func dead(at time.Duration, change func(*evidence)) func(*evidence) {
+	return asOfNow(func(e *evidence) {
+		e.Audit.Contract.Async = 600
+		e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "dies", Fault: "kill postgres",
+			Start: at, End: at + ms}}
+		change(e)
 	})
 }
 
@@ -403,5 +441,84 @@ func TestClauses(t *testing.T) {
 		{writeheavy.ByRecord, "no batch", check.Undecided, func(e *evidence) {
 			e.op(batch).Outcome = history.Unknown
 		}, "no batch had"},
+
+		{writeheavy.ShedAsTold, "it is", check.Held, asOfNow(nothing), "of 16 decisions"},
+		{writeheavy.ShedAsTold, "nothing is shed", check.Held, nothing, "nothing is shed"},
+		{writeheavy.ShedAsTold, "each class, the least important first", check.Held,
+			shed("low refused", "normal refused", "high refused", "high dropped", "normal refused"),
+			"refused adds of class high, 2 of normal and 1 of low"},
+		{writeheavy.ShedAsTold, "an attempt of unknown outcome is shed", check.Held, func(e *evidence) {
+			shed("low refused")(e)
+			unknown(100 << 10)(e)
+		}, ""},
+		{writeheavy.ShedAsTold, "an attempt never came", check.Held, func(e *evidence) {
+			shed("low taken")(e)
+			unknown(100 << 10)(e)
+			e.Audit.Decisions = e.Audit.Decisions[:len(e.Audit.Decisions)-1]
+		}, ""},
+		{writeheavy.ShedAsTold, "shed and done", check.Broken, shed("low refused, and done"),
+			"answered 1 times as done, and let in 0 times"},
+		{writeheavy.ShedAsTold, "dropped from the queue and done", check.Broken,
+			shed("low dropped, and done"), "answered 1 times as done, and let in 0 times"},
+		{writeheavy.ShedAsTold, "taken and told that it is shed", check.Broken,
+			shed("low taken, and told"), "told 1 times that it is shed, and was shed 0 times"},
+		{writeheavy.ShedAsTold, "decided on twice", check.Broken, asOfNow(func(e *evidence) {
+			e.Audit.Decisions = append(e.Audit.Decisions, e.Audit.Decisions[2])
+		}), "sent 2 times, and decided on 3 times"},
+		{writeheavy.ShedAsTold, "nobody sent it", check.Broken, asOfNow(func(e *evidence) {
+			e.Audit.Decisions = append(e.Audit.Decisions, writeheavy.Decision{ID: 9,
+				Class: writeheavy.ClassLow, Result: writeheavy.DecisionTaken})
+		}), "sent 0 times"},
+		{writeheavy.ShedAsTold, "another class", check.Broken, asOfNow(func(e *evidence) {
+			e.Audit.Decisions[0].Class = writeheavy.ClassHigh
+		}), `is in the log as "high"`},
+		{writeheavy.ShedAsTold, "a more important one is taken in between", check.Held,
+			shed("normal refused", "high taken", "low taken", "normal refused"), ""},
+		{writeheavy.ShedAsTold, "a less important one is taken in between", check.Broken,
+			shed("high refused", "low taken", "high refused"), "1 less important ones taken in between"},
+		{writeheavy.ShedAsTold, "it is taken from what its class had saved", check.Held,
+			func(e *evidence) {
+				shed("high refused", "low taken", "high refused")(e)
+				e.Audit.Contract.Bursts = []int64{1, 1, 1}
+			}, ""},
+		{writeheavy.ShedAsTold, "classes are not told apart", check.Held, func(e *evidence) {
+			shed("high refused", "low taken", "high refused")(e)
+			e.Audit.Contract.Bursts = nil
+		}, ""},
+		{writeheavy.ShedAsTold, "a burst that excuses everything", check.Undecided,
+			asOfNow(func(e *evidence) { e.Audit.Contract.Bursts = []int64{0, 0, 1 << 40} }),
+			"the most allowed is 5000"},
+
+		{writeheavy.LastIsLost, "no database may lose anything", check.Held, nothing, "may be lost"},
+		{writeheavy.LastIsLost, "nothing is lost", check.Held, dead(58*ms, nothing), ""},
+		{writeheavy.LastIsLost, "the last is lost", check.Held, dead(58*ms, without(third)), ""},
+		{writeheavy.LastIsLost, "one in between is lost", check.Broken, dead(58*ms, without(second)),
+			"operation 2048 was acknowledged at 35ms and is lost, and operation 3072"},
+		{writeheavy.LastIsLost, "what came behind it was sent again later", check.Held,
+			dead(58*ms, func(e *evidence) {
+				without(second)(e)
+				again := *e.op(third)
+				again.Seq, again.Start, again.End = uint64(len(e.Records)), 90*ms, 95*ms
+				e.Records = append(e.Records, again)
+			}), ""},
+		{writeheavy.LastIsLost, "no database died", check.Broken, dead(58*ms, func(e *evidence) {
+			e.Windows = nil
+			without(third)(e)
+		}), "no database died"},
+		{writeheavy.LastIsLost, "it died much later", check.Broken, dead(time.Minute, without(third)),
+			"no database died in the 600 ms after it"},
+		{writeheavy.LastIsLost, "a time that excuses everything", check.Undecided,
+			dead(58*ms, func(e *evidence) { e.Audit.Contract.Async = 1 << 40 }),
+			"the most allowed is 30000"},
+		{writeheavy.AckedKept, "lost with the database", check.Held, dead(58*ms, without(third)), ""},
+		{writeheavy.AckedKept, "lost long before it", check.Broken, dead(time.Minute, without(third)),
+			"operation 3072"},
+		{writeheavy.ReadsExact, "a read lacks what the database lost", check.Held,
+			dead(78*ms, func(e *evidence) {
+				without(good)(e)
+				value(second+1023, 3)(e)
+			}), ""},
+		{writeheavy.ReadsExact, "a read lacks what it did not lose", check.Broken,
+			dead(78*ms, value(second+1023, 3)), "are possible"},
 	})
 }

@@ -3,10 +3,12 @@ package writeheavy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"stampede/harness/sut"
+	"stampede/systems/internal/shed"
 )
 
 // Mutants are designs with a planted error each, and what they are compared with.
@@ -56,8 +58,8 @@ func Mutants() map[string]sut.Variant {
 		}
 		return made(v)
 	}
-	moved := func(how resharding, whole bool) sut.Variant {
-		how.whole = whole
+	moved := func(how resharding, settles, compares bool) sut.Variant {
+		how.settles, how.compares = settles, compares
 		return made(reshardedBy(how))
 	}
 	copying, lost, unfenced, oneWay := twoSides(), twoSides(), twoSides(), twoSides()
@@ -75,9 +77,14 @@ func Mutants() map[string]sut.Variant {
 		"CASE WHEN ($3::bigint >> 10) % 2 = 0 THEN 1 ELSE $1::int END")
 	oneWay.back = false
 	return map[string]sut.Variant{
-		"moving": moved(lost, true),
-		"M205":   moved(copying, false), "M206": moved(adding, false), "M207": moved(unnoted, false),
-		"M209": moved(lost, false), "M210": moved(oneWay, false), "M211": moved(unfenced, false),
+		"moving": moved(lost, true, true),
+		"M205":   moved(copying, true, false), "M206": moved(adding, true, false),
+		"M207": moved(unnoted, true, false), "M209": moved(lost, false, false),
+		"M210": moved(oneWay, true, false), "M211": moved(unfenced, true, false),
+		"clocks agree": made(lastWriteWins(0)), "M208": made(lastWriteWins(50)),
+		"sheds": made(shedAtDepth()), "M212": made(answering(shedsAfter)),
+		"M213": made(answering(silently)), "M214": made(highFirst()),
+		"async": made(rowAsyncCommit()), "M222": made(writtenBehind()),
 		"queue": queued(committed, false, true),
 		// A resent add, and one whose attempt was repeated, has no number by which it is known.
 		"M203": queued(committed, false, false),
@@ -107,6 +114,103 @@ const sqlCopySums = `WITH old AS MATERIALIZED (
 			AS list (op_id, key, usr, delta, epoch) ORDER BY op_id ON CONFLICT DO NOTHING)
 	INSERT INTO counters (key, map, shard, value) SELECT key, $1, $2, value FROM old ORDER BY key
 	ON CONFLICT (key, map, shard) DO UPDATE SET value = excluded.value`
+
+// lastWriteWins is reshard_online whose twin gets values, and not adds: the value of a counter
+// after an add, with the time at which the owner's process made it, of which the latest wins. The
+// clock of every other process is so many milliseconds ahead.
+func lastWriteWins(ahead int) variant {
+	clock := fmt.Sprintf(`clock_timestamp() + ($3::bigint >> 10) %% 2 * interval '%d ms'`, ahead)
+	how := twoSides()
+	how.compares = ahead == 0
+	how.count = strings.NewReplacer(
+		"counters (key, map, shard, value) SELECT key, $1, $2, delta FROM fresh",
+		"counters (key, map, shard, value, stamp) SELECT key, $1, $2, delta, "+clock+" FROM fresh",
+		"excluded.value)", "excluded.value, stamp = "+clock+` RETURNING value, stamp),
+			written AS (INSERT INTO writes SELECT $3, value, stamp FROM counted)`).Replace(sqlCount)
+	fresh, _, _ := strings.Cut(sqlTwin, "INSERT INTO counters")
+	how.twin = strings.Replace(fresh, "RETURNING key, delta", "RETURNING op_id, key", 1) + `
+		INSERT INTO counters (key, map, shard, value, stamp)
+		SELECT DISTINCT ON (key) key, $1, $2, value, stamp FROM fresh JOIN writes USING (op_id)
+		ORDER BY key, stamp DESC
+		ON CONFLICT (key, map, shard) DO UPDATE SET value = excluded.value, stamp = excluded.stamp
+		WHERE counters.stamp < excluded.stamp`
+	how.copy = how.twin
+	v := reshardedBy(how)
+	v.State.Schema += `ALTER TABLE counters ADD COLUMN stamp timestamptz;
+		CREATE TABLE writes (op_id bigint PRIMARY KEY, value bigint, stamp timestamptz);`
+	return v
+}
+
+// highFirst is shed_at_depth whose shortest queue is that of the most important class.
+func highFirst() variant {
+	return shedding(shedAtDepth(), none, func(p Params) *shed.Gate {
+		return shed.Depth(p.ShedLimit, p.ShedQueue/4, p.ShedQueue/2, p.ShedQueue)
+	})
+}
+
+type adder = func(context.Context, AddRequest) error
+
+// answering is shed_at_depth with another way to add, made of that behind the admission and of that
+// without.
+func answering(way func(gated, row adder) adder) variant {
+	v := shedAtDepth()
+	open := v.Open
+	v.Open = func(ctx context.Context, st *opened) (Counters, error) {
+		c, err := open(ctx, st)
+		s, _ := c.(service)
+		s.add = way(s.add, rows{st}.add)
+		return s, err
+	}
+	return v
+}
+
+// shedsAfter asks for admission when the work is done.
+func shedsAfter(gated, row adder) adder {
+	return func(ctx context.Context, req AddRequest) error {
+		return errors.Join(row(ctx, req), gated(ctx, req))
+	}
+}
+
+// silently tells nobody that an add is shed.
+func silently(gated, _ adder) adder {
+	return func(ctx context.Context, req AddRequest) error {
+		if err := gated(ctx, req); !errors.Is(err, ErrShed) {
+			return err
+		}
+		return nil
+	}
+}
+
+// writtenBehind is row_async_commit that writes by itself: what is acknowledged is in the memory of
+// one of two writers, of which one is slow, and which forget what they have when the database dies.
+func writtenBehind() variant {
+	v := rowAsyncCommit()
+	v.Settings = nil
+	v.Open = func(_ context.Context, st *opened) (Counters, error) {
+		var queues [2]chan AddRequest
+		for i := range queues {
+			queues[i] = make(chan AddRequest, 10_000)
+			go func() {
+				for req := range queues[i] {
+					sut.Pause(context.Background(), time.Duration(i)*20*time.Millisecond)
+					if (rows{st}).add(context.Background(), req) != nil {
+						for len(queues[i]) > 0 {
+							<-queues[i]
+						}
+					}
+				}
+			}()
+		}
+		return service{now{st}, func(_ context.Context, req AddRequest) error {
+			if !sound(req.Delta) {
+				return ErrRejected
+			}
+			queues[req.ID>>idBits%2] <- req
+			return nil
+		}, 1}, nil
+	}
+	return v
+}
 
 // twice is a script that runs twice: the reply to the first time was lost.
 func twice(lua string) string {
@@ -145,4 +249,13 @@ func Decode(text string) (string, error) {
 		}
 	}
 	return p.String(), nil
+}
+
+// Batching is a batcher whose batches are written by a function. It returns how an add joins, and
+// its Close.
+func Batching(p Params, write func(context.Context) error) (
+	join func(context.Context) error, end func() error,
+) {
+	b := newBatcher(p, func(ctx context.Context, batch []*waiting) { tell(batch, write(ctx)) })
+	return func(ctx context.Context) error { return b.join(ctx, AddRequest{}) }, b.Close
 }

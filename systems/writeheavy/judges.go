@@ -27,6 +27,8 @@ const (
 	ByRecord   = "batches-by-record"
 	OneOwner   = "one-owner"
 	MovedWhole = "moved-whole"
+	ShedAsTold = "shed-as-told"
+	LastIsLost = "only-the-last-is-lost"
 )
 
 // lossBefore is how late an edge on a slow machine may send a window that is closed.
@@ -62,6 +64,12 @@ func invariants(p Params) []check.Invariant {
 			"that comes to an old owner is sent on", knowing(p, oneOwner)),
 		subject.State(MovedWhole, "when a range gets another owner, or its old one back, both sides "+
 			"have the same adds, and each side's counters are the sums of its adds", knowing(p, movedWhole)),
+		subject.State(ShedAsTold, "each attempt at an add is taken or shed once, and its client is told "+
+			"which; while adds of a class are shed, less important ones are taken only from what their "+
+			"class had saved", knowing(p, shedAsTold)),
+		subject.State(LastIsLost, "what a dying database loses of acknowledged adds is what came last, "+
+			"in the time that the design declares: an add that was sent after the acknowledgement of a "+
+			"lost one is lost too", knowing(p, lastIsLost)),
 	}
 }
 
@@ -90,10 +98,14 @@ func knowing(p Params, judge func(j judged)) check.Clause {
 func lossesFor(p Params) func(*check.Run) ([]check.Loss, error) {
 	return func(r *check.Run) ([]check.Loss, error) {
 		var accepted int64
+		var audit *Audit
 		check.OnAudit(func(_ *check.Run, a *Audit) func() {
-			accepted = a.Contract.Accepted
+			audit, accepted = a, a.Contract.Accepted
 			return nil
 		})(r)
+		if audit != nil && audit.Contract.Async > 0 {
+			return audit.lossesOfDatabase(r)
+		}
 		r.Need(accepted <= int64(p.WindowMost), "the audit declares that a node may lose %d adds; the "+
 			"most allowed is %d", accepted, p.WindowMost)
 		if accepted > int64(p.WindowMost) {
@@ -296,13 +308,17 @@ func readsExact(j judged) {
 		j.readsAsOf(all)
 		return
 	}
-	counters := map[string]*check.Counter{}
+	counters, made := map[string]*check.Counter{}, j.made()
 	for key := range all {
 		counters[key] = &check.Counter{}
 	}
 	for id, asked := range j.truth.asked {
 		if c := counters[asked.key]; c != nil && sound(asked.delta) {
-			c.Add(0, asked.delta, j.truth.ops[id])
+			op := j.truth.ops[id]
+			if j.Contract.Async > 0 && !made[id] { // it is lost, and only-the-last-is-lost judges that
+				op.Outcome, op.End = history.Unknown, history.Never
+			}
+			c.Add(0, asked.delta, op)
 		}
 	}
 	for key, reads := range all {

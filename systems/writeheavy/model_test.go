@@ -37,7 +37,9 @@ func newCounters(log bool, step int) *counters {
 	c.audit = writeheavy.Audit{Ops: []writeheavy.OpRow{}, Dead: []writeheavy.DeadRow{},
 		Counters: []writeheavy.CounterRow{}, Batches: []writeheavy.BatchRow{}}
 	c.audit.Contract = writeheavy.Contract{AsOf: log, Attempts: 3}
-	c.audit.Contract.Moves = !log
+	if c.audit.Contract.Moves = !log; !log {
+		c.audit.Contract.Bursts = []int64{0, 0, 0}
+	}
 	if log {
 		c.audit.Log, c.audit.Partials = []writeheavy.LogRow{}, []writeheavy.PartialRow{}
 	}
@@ -49,8 +51,27 @@ func (c *counters) Do(op history.Op, answer func(history.Reply, error)) {
 	answer(c.api.Do(context.Background(), c, op))
 }
 
+// decide sheds some of the least important adds of counters without a log.
+func (c *counters) decide(req writeheavy.AddRequest) error {
+	d := writeheavy.Decision{ID: req.ID, Class: req.Class, Result: writeheavy.DecisionTaken}
+	shed := req.Class == writeheavy.ClassLow && req.ID>>10%4 == 3
+	if shed {
+		d.Result = writeheavy.DecisionRefused
+	}
+	c.audit.Decisions = append(c.audit.Decisions, d)
+	if shed {
+		return writeheavy.ErrShed
+	}
+	return nil
+}
+
 // Add makes an add, once.
 func (c *counters) Add(_ context.Context, req writeheavy.AddRequest) (none api.Nothing, err error) {
+	if !c.log {
+		if err := c.decide(req); err != nil {
+			return none, err
+		}
+	}
 	if c.log {
 		c.audit.Log = append(c.audit.Log, writeheavy.LogRow{ID: req.ID, Key: req.Key, Delta: req.Delta})
 	}
@@ -122,7 +143,8 @@ func (c *counters) Batch(ctx context.Context, req writeheavy.BatchRequest) (
 	reply writeheavy.BatchReply, err error,
 ) {
 	for _, r := range req.Records {
-		_, err := c.Add(ctx, writeheavy.AddRequest{ID: r.ID, Key: r.Key, User: r.User, Delta: r.Delta})
+		_, err := c.Add(ctx, writeheavy.AddRequest{ID: r.ID, Key: r.Key, User: r.User, Delta: r.Delta,
+			Class: r.Class})
 		result := writeheavy.Result{ID: r.ID, Result: writeheavy.ResultOK}
 		if errors.Is(err, sut.ErrRefused) {
 			result.Result = sut.Code(err)

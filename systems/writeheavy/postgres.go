@@ -101,6 +101,12 @@ func (s service) Add(ctx context.Context, req AddRequest) (none api.Nothing, err
 // Batch makes each add for itself, and says what became of it.
 func (s service) Batch(ctx context.Context, req BatchRequest) (BatchReply, error) {
 	reply := BatchReply{Results: make([]Result, len(req.Records))}
+	if s.atOnce == 1 {
+		for i, r := range req.Records {
+			reply.Results[i] = Result{r.ID, resultOf(s.add(ctx, r.add(req.Attempt)))}
+		}
+		return reply, nil
+	}
 	var group errgroup.Group
 	group.SetLimit(s.atOnce)
 	for i, r := range req.Records {

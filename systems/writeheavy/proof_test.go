@@ -13,7 +13,6 @@ func proof() suttest.Proof[*evidence] {
 	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
 		Parts: (*evidence).Parts,
 		Unnoticed: map[string][]string{
-			"an add that cannot be made may be acknowledged, and be a dead letter": {"invent add"},
 			"a batch has no client and no key": {"change client of batch",
 				"change key of batch"},
 			"a read may be refused, and is anybody's": {"deny read",
@@ -50,6 +49,17 @@ func TestJudges(t *testing.T) {
 				})
 				if r != nil {
 					r.Reply.Value += 100_000
+				}
+				return r != nil
+			}},
+		{Name: "a database loses what it had to keep", Breaks: writeheavy.LastIsLost,
+			Do: func(e *evidence, pick func(int) int) bool {
+				e.Audit.Contract.Async = 600
+				r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+					return r.Op.Kind == writeheavy.KindAdd && r.Outcome == history.OK && e.made(r.Op.ID) != nil
+				})
+				if r != nil {
+					without(r.Op.ID)(e)
 				}
 				return r != nil
 			}},

@@ -119,29 +119,36 @@ type sum struct {
 
 // String is a partial sum in an inbox: a line that says whose it is, and one for each counter.
 func (p partial) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s,%s,%d", p.node, p.epoch, p.seq)
+	size := 64
 	for _, s := range p.sums {
-		fmt.Fprintf(&b, "\n%d,%d,%s", s.key, s.sum, s.members)
+		size += 48 + len(s.members)
 	}
-	return b.String()
+	b := append(make([]byte, 0, size), p.node+","+p.epoch+","...)
+	b = strconv.AppendInt(b, p.seq, 10)
+	for _, s := range p.sums {
+		b = strconv.AppendUint(append(b, '\n'), s.key, 10)
+		b = strconv.AppendInt(append(b, ','), s.sum, 10)
+		b = append(append(b, ','), s.members...)
+	}
+	return string(b)
 }
 
 // partialOf reads what String wrote.
 func partialOf(text string) (p partial, err error) {
-	for i, line := range strings.Split(text, "\n") {
-		word := strings.SplitN(line, ",", 3)
-		if len(word) < 3 {
+	for line := range strings.SplitSeq(text, "\n") {
+		first, rest, _ := strings.Cut(line, ",")
+		second, third, whole := strings.Cut(rest, ",")
+		if !whole {
 			return p, fmt.Errorf("%q is no partial sum", line)
 		}
-		if i == 0 {
-			p.node, p.epoch = word[0], word[1]
-			p.seq, err = strconv.ParseInt(word[2], 10, 64)
+		if p.sums == nil {
+			p.node, p.epoch, p.sums = first, second, []sum{}
+			p.seq, err = strconv.ParseInt(third, 10, 64)
 		} else {
-			s := sum{members: word[2]}
-			s.key, err = strconv.ParseUint(word[0], 10, 64)
+			s := sum{members: third}
+			s.key, err = strconv.ParseUint(first, 10, 64)
 			if err == nil {
-				s.sum, err = strconv.ParseInt(word[1], 10, 64)
+				s.sum, err = strconv.ParseInt(second, 10, 64)
 			}
 			p.sums = append(p.sums, s)
 		}
@@ -341,16 +348,16 @@ func addUp(ctx context.Context, st *opened) error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	byKey := map[uint64]sum{}
+	sums, members := map[uint64]int64{}, map[uint64][]string{}
 	for _, p := range list {
 		for _, s := range p.sums {
-			all := byKey[s.key]
-			byKey[s.key] = sum{s.key, all.sum + s.sum, strings.TrimSpace(all.members + " " + s.members)}
+			sums[s.key] += s.sum
+			members[s.key] = append(members[s.key], s.members)
 		}
 	}
 	all := partial{node: "middle", epoch: "0", seq: taken}
-	for _, key := range slices.Sorted(maps.Keys(byKey)) {
-		all.sums = append(all.sums, byKey[key])
+	for _, key := range slices.Sorted(maps.Keys(sums)) {
+		all.sums = append(all.sums, sum{key, sums[key], strings.Join(members[key], " ")})
 	}
 	st.Config.Passed(placeAdded)
 	if len(all.sums) == 0 { // adds that came before

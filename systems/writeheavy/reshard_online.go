@@ -59,14 +59,15 @@ func reshardOnline() variant { return reshardedBy(twoSides()) }
 
 // resharding is how adds are counted and ranges moved.
 type resharding struct {
-	count, copy string
-	// whole: what is due is written and both sides are compared before a range is handed over.
-	// back: its old owner is its twin after that.
-	whole, back bool
+	count, twin, copy string
+	// Before a range is handed over what is due is written, and both sides are compared. Its old
+	// owner is its twin after that: back.
+	settles, compares, back bool
 }
 
 func twoSides() resharding {
-	return resharding{count: sqlCount, copy: sqlTwin, whole: true, back: true}
+	return resharding{count: sqlCount, twin: sqlTwin, copy: sqlTwin, settles: true, compares: true,
+		back: true}
 }
 
 func reshardedBy(how resharding) variant {
@@ -165,7 +166,7 @@ func (r *resharded) sound(ctx context.Context, req AddRequest) error {
 	}
 	r.Config.Passed(placeCounted)
 	list := []side{{req.ID, req.Key, req.User, req.Delta, epoch}}
-	if writeSides(ctx, r.DB, sqlTwin, twin, in, list, "twin") == nil {
+	if writeSides(ctx, r.DB, r.how.twin, twin, in, list, "twin") == nil {
 		r.Config.Passed(placeTwinned)
 		_ = paid(ctx, r.DB, at, in, list)
 	}
@@ -384,7 +385,7 @@ func (m mover) settle(ctx context.Context, at, twin int) error {
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		if err = writeSides(ctx, m.DB, sqlTwin, twin, m.in, list, "twin"); err != nil {
+		if err = writeSides(ctx, m.DB, m.how.twin, twin, m.in, list, "twin"); err != nil {
 			return err
 		}
 		if err = paid(ctx, m.DB, at, m.in, list); err != nil {
@@ -414,7 +415,10 @@ func (m mover) change(ctx context.Context, from, to, epoch int) error {
 	err := m.exec(ctx, placeFrozen, sqlTurn+`UPDATE places
 		SET state = 'frozen', since = clock_timestamp() FROM turn
 		WHERE map = $1 AND range = $2 AND state = 'owner' AND epoch < $3`, from, epoch)
-	if err == nil && m.how.whole {
+	if err == nil && m.how.settles {
+		err = m.settle(ctx, from, to)
+	}
+	if err == nil && m.how.compares {
 		err = m.compared(ctx, from, to, epoch)
 	}
 	if err == nil {
@@ -444,12 +448,9 @@ func (m mover) is(ctx context.Context, at int, what string, epoch int) (is bool,
 	return is, err
 }
 
-// compared writes what is due and compares a frozen place with its twin. If they differ the range
-// stays where it is, and adds go on.
+// compared compares a frozen place with its twin. If they differ the range stays where it is, and
+// adds go on.
 func (m mover) compared(ctx context.Context, from, to, epoch int) error {
-	if err := m.settle(ctx, from, to); err != nil {
-		return err
-	}
 	var sums [2][]Side
 	for i, at := range []int{from, to} {
 		var err error

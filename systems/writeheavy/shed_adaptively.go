@@ -14,7 +14,7 @@ func shedAdaptively() variant {
 	return shedding(variant{Name: "shed_adaptively",
 		Idea:    "more and more adds are under way until they take longer than a target, and then fewer",
 		GivesUp: "some throughput: it finds the limit by going over it",
-	}, func(p Params) shed.Admission {
+	}, none, func(p Params) *shed.Gate {
 		return shed.Adaptive(p.ShedLimit, 8*p.ShedLimit, p.ShedTarget.D(), p.ShedQueue, p.ShedQueue/2,
 			p.ShedQueue/4)
 	})

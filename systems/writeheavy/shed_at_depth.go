@@ -14,7 +14,7 @@ func shedAtDepth() variant {
 	return shedding(variant{Name: "shed_at_depth",
 		Idea:    "adds beyond a short queue are refused, those of a low class first",
 		GivesUp: "adds in any burst that is longer than the queue",
-	}, func(p Params) shed.Admission {
+	}, none, func(p Params) *shed.Gate {
 		return shed.Depth(p.ShedLimit, p.ShedQueue, p.ShedQueue/2, p.ShedQueue/4)
 	})
 }

@@ -15,8 +15,14 @@ func shedByClass() variant {
 	return shedding(variant{Name: "shed_by_class",
 		Idea:    "a token bucket for each class, which has what more important ones leave",
 		GivesUp: "a rate that somebody must know",
-	}, func(p Params) shed.Admission {
-		burst := max(1, p.ShedRate/20)
+	}, func(p Params) []int64 {
+		burst := int64(p.shedBurst())
+		return []int64{burst, burst, burst}
+	}, func(p Params) *shed.Gate {
+		burst := p.shedBurst()
 		return shed.Buckets(p.ShedLimit, p.ShedQueue, float64(p.ShedRate), burst, burst, burst)
 	})
 }
+
+// shedBurst is what the bucket of a class has room for: 50 ms of the rate.
+func (p Params) shedBurst() int { return max(1, p.ShedRate/20) }

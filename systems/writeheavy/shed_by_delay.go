@@ -14,7 +14,7 @@ func shedByDelay() variant {
 	return shedding(variant{Name: "shed_by_delay",
 		Idea:    "CoDel: the oldest add is refused while all have waited for too long",
 		GivesUp: "classes: an important add is shed as any other",
-	}, func(p Params) shed.Admission {
+	}, alike, func(p Params) *shed.Gate {
 		// Clients do not slow down, so that an interval of the paper's length would shed too little.
 		return shed.CoDel(p.ShedLimit, p.Queue, p.ShedTarget.D()/4, p.ShedTarget.D()/2)
 	})

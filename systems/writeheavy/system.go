@@ -18,7 +18,8 @@ var schema string
 
 // System returns the counters with all their designs.
 func System() sut.System {
-	return systemOf(rowAtATime(), shardAndFlush(), logFirst(), queueAndBatch(), reduceTree(),
+	return systemOf(rowAtATime(), rowAsyncCommit(), shardAndFlush(), logFirst(), queueAndBatch(),
+		reduceTree(),
 		shedAtDepth(), shedByDelay(), shedByClass(), shedAdaptively(),
 		reshardOnline(), mapChangedUnmoved(), batchAckedEarly(), reduceAddsResent())
 }

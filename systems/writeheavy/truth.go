@@ -67,6 +67,29 @@ type ask struct {
 	key, user string
 	delta     int64
 	rejected  bool
+	// attempts were sent. Done were made, or found to be impossible; told were answered that they
+	// are shed. Over is when the last that may have had an effect was answered.
+	attempts, done, told int
+	over                 time.Duration
+}
+
+// saw adds an attempt.
+func (a ask) saw(rec *history.Record) ask {
+	a.key, a.user, a.delta = rec.Op.Key, rec.Op.Client, rec.Op.Arg
+	rejected := sut.RefusedFor(rec, ErrRejected)
+	a.rejected = a.rejected || rejected
+	a.attempts++
+	switch {
+	case rec.Outcome == history.OK:
+		a.done, a.over = a.done+1, max(a.over, rec.End)
+	case rejected:
+		a.done++
+	case sut.RefusedFor(rec, ErrShed):
+		a.told++
+	case rec.Outcome == history.Unknown:
+		a.over = history.Never
+	}
+	return a
 }
 
 // truth is what clients saw.
@@ -74,7 +97,9 @@ type truth struct {
 	seen  bool
 	asked map[uint64]ask
 	ops   check.Operations
-	reads []history.Record
+	// classes are those of adds; nil where nobody wants them.
+	classes map[uint64]string
+	reads   []history.Record
 	// replies are the batches that were answered.
 	replies []history.Record
 }
@@ -87,11 +112,12 @@ func (t *truth) see(r *check.Run) {
 	}
 	t.seen, t.asked, t.ops = true, map[uint64]ask{}, check.Operations{}
 	r.SeeParts(adds(), func(rec *history.Record) {
-		was := t.asked[rec.Op.ID]
-		t.asked[rec.Op.ID] = ask{rec.Op.Key, rec.Op.Client, rec.Op.Arg,
-			was.rejected || sut.RefusedFor(rec, ErrRejected)}
+		t.asked[rec.Op.ID] = t.asked[rec.Op.ID].saw(rec)
 		t.ops.Add(rec)
 	})
+	if t.classes != nil {
+		r.See(t.classify, KindAdd, KindBatch)
+	}
 	keep := func(list *[]history.Record) func(*history.Record) {
 		return func(rec *history.Record) {
 			if rec.Outcome == history.OK {
@@ -103,6 +129,19 @@ func (t *truth) see(r *check.Run) {
 	r.See(keep(&t.replies), KindBatch)
 }
 
+// classify notes the classes of what was sent.
+func (t *truth) classify(rec *history.Record) {
+	if rec.Op.Kind == KindBatch {
+		req, _ := api.RequestOf[BatchRequest](API(), rec.Op) // batches-by-record says what is wrong
+		for _, one := range req.Records {
+			t.classes[one.ID] = one.Class
+		}
+		return
+	}
+	req, _ := api.RequestOf[AddRequest](API(), rec.Op)
+	t.classes[rec.Op.ID] = req.Class
+}
+
 // counterKey is how a history names a counter.
 func counterKey(key uint64) string { return "counter-" + strconv.FormatUint(key, 10) }
 
@@ -112,6 +151,9 @@ func userName(user uint64) string { return "user-" + strconv.FormatUint(user, 10
 // facts are the adds in counters, as a table.
 func facts(a *Audit) check.Facts {
 	a.truth = &truth{}
+	if a.Decisions != nil {
+		a.truth.classes = map[uint64]string{}
+	}
 	if a.Ops == nil {
 		return check.Facts{}
 	}

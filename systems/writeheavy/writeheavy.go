@@ -173,6 +173,8 @@ type Audit struct {
 	Sides     []Side     `json:"sides,omitempty" doc:"the counters at each shard, of such a design"`
 	Turned    int64      `json:"turned_away,omitempty" min:"0" doc:"how many requests came to a shard that was no longer the owner, and were sent on"`
 
+	Decisions []Decision `json:"decisions,omitempty" doc:"what became of each attempt at an add before any work, in order, of a design that sheds and is one process"`
+
 	truth *truth
 }
 
@@ -182,6 +184,9 @@ type Contract struct {
 	AsOf     bool  `json:"as_of" doc:"whether reads say up to which position they are"`
 	Moves    bool  `json:"moves,omitempty" doc:"whether ranges of keys move between shards under load"`
 	Attempts int64 `json:"attempts" min:"0" doc:"how often a dead letter was tried alone, at least"`
+
+	Bursts []int64 `json:"bursts,omitempty" doc:"how many adds of each class, the most important first, are taken at most between two that are refused of a more important class, if none of that or of a more important one is taken in between; left out where classes are not told apart"`
+	Async  int64   `json:"async_ms,omitempty" min:"0" doc:"for how many milliseconds before the database dies an acknowledged add may not be on its disk; what is lost then is what came last"`
 }
 
 // OpRow is an add in a counter.
@@ -229,6 +234,13 @@ type PartialRow struct {
 // BatchRow is a batch that was written.
 type BatchRow struct {
 	Records int64 `json:"records" min:"0"`
+}
+
+// Decision is what became of an attempt at an add before any work.
+type Decision struct {
+	ID     uint64 `json:"op_id" min:"1"`
+	Class  string `json:"class" enum:"high,normal,low"`
+	Result string `json:"result" enum:"taken,refused,dropped" doc:"it may begin or wait; it is refused; or it was taken, and is refused while it waits"`
 }
 
 // Handover is a change of a range's owner.

@@ -85,6 +85,7 @@ type Gate struct {
 	depths []int // how many may wait when one of a class comes
 	queue  queue
 	stats  Stats
+	watch  func(ctx context.Context, err error) // nil: nobody watches
 }
 
 // policy is what the gates differ in. The gate's lock is held whenever it is called.
@@ -117,14 +118,29 @@ func newGate(p policy, limit int, depths ...int) *Gate {
 	return g
 }
 
+// Watch has the gate call see with each decision, in the order of the decisions and with the
+// gate's lock held: nil for a request that may begin or wait, and an error for one that is
+// refused, at once or after it has waited. The context is the one that the request came with.
+// Watch is called before the first Admit.
+func (g *Gate) Watch(see func(ctx context.Context, err error)) { g.watch = see }
+
+// note tells who watches of a decision.
+func (g *Gate) note(ctx context.Context, err error) {
+	if g.watch != nil {
+		g.watch(ctx, err)
+	}
+}
+
 // Admit is that of Admission.
 func (g *Gate) Admit(ctx context.Context, class int) error {
 	g.mu.Lock()
 	g.stats.Offered++
 	if ctx.Err() != nil {
 		g.stats.Left++
+		err := left(ctx)
+		g.note(ctx, err)
 		g.mu.Unlock()
-		return left(ctx)
+		return err
 	}
 	wait := g.stats.Running >= g.limit // else the queue is empty: see Release
 	var err error
@@ -133,6 +149,7 @@ func (g *Gate) Admit(ctx context.Context, class int) error {
 	} else {
 		err = g.policy.arrive(class)
 	}
+	g.note(ctx, err)
 	if err != nil || !wait {
 		g.count(err)
 		g.mu.Unlock()
@@ -167,6 +184,7 @@ func (g *Gate) wait(ctx context.Context, w *waiter, patience time.Duration) erro
 	if w.queued {
 		g.queue.remove(w)
 		g.count(err)
+		g.note(ctx, err)
 	} else { // it was chosen or refused, perhaps in the meantime
 		err = <-w.told
 	}
@@ -204,6 +222,9 @@ func (g *Gate) Stats() Stats {
 // tell gives a request that was taken off the queue its answer, nil if it may begin.
 func (g *Gate) tell(w *waiter, err error) {
 	g.count(err)
+	if err != nil {
+		g.note(w.ctx, err)
+	}
 	w.told <- err // it has room for the one answer
 }
 

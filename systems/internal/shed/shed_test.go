@@ -100,7 +100,8 @@ func (k kind) violations(
 		a := admission()
 		var group sync.WaitGroup
 		var mu sync.Mutex
-		running := 0
+		running, began, ended := 0, 0, 0
+		watched := watch(a, &began, &ended)
 		for i, r := range list {
 			<-time.After(r.gap)
 			group.Go(func() {
@@ -134,6 +135,9 @@ func (k kind) violations(
 		group.Wait()
 		stats = a.Stats()
 		broken["conservation"] = broken["conservation"] || stats != counted(results, stats.Limit)
+		// A request that is refused after it has waited is watched twice.
+		broken["watched"] = watched && (ended != stats.Refused+stats.Left ||
+			began < stats.Admitted || began > stats.Admitted+ended)
 	})
 	for _, r := range results {
 		if refused := errors.Is(r.err, sut.ErrRefused); refused != (r.effects == 0) ||
@@ -148,6 +152,21 @@ func (k kind) violations(
 		broken["priority"] = true
 	}
 	return broken, stats
+}
+
+// watch counts the decisions of a gate: requests that may begin or wait, and refusals.
+func watch(a shed.Admission, began, ended *int) (watched bool) {
+	g, watched := a.(*shed.Gate)
+	if watched {
+		g.Watch(func(_ context.Context, err error) {
+			if err == nil {
+				*began++
+			} else {
+				*ended++
+			}
+		})
+	}
+	return watched
 }
 
 // counted is what a gate's counts are when all requests have been answered.
@@ -195,8 +214,8 @@ func (k kind) inverted(results []result) bool {
 
 // TestProperties: at any load, offered requests are those that are admitted, refused, gone or
 // waiting; a refused one has had no effect and an admitted one has one; no caller waits for ever;
-// limits of running and waiting requests hold; nobody waits for what is free; and less important
-// classes are refused first.
+// limits of running and waiting requests hold; nobody waits for what is free; less important
+// classes are refused first; and who watches sees each decision.
 func TestProperties(t *testing.T) {
 	for _, k := range kinds() {
 		t.Run(k.name, func(t *testing.T) {

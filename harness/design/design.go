@@ -110,8 +110,11 @@ type Variant[S, P any] struct {
 
 // Model is a design in virtual time.
 type Model[S any] struct {
-	// Domain is what users call, in a process of the simulation.
+	// Domain is what users call, in a process of the simulation. Where a process of the API has
+	// something in memory, Open makes it in place of Domain, for each life of each of them, with
+	// their background work.
 	Domain S
+	Open   func(*sim.Replica) (S, []func(*sim.Process))
 	// Pending counts what background work has still to do, and says what that is. Nil: there is
 	// never any.
 	Pending func() (left int64, what string)

@@ -17,7 +17,10 @@ func (o *opener[S, P]) model(c *sim.Cluster, cfg sut.Config) (sut.Instance, erro
 	if err != nil {
 		return nil, o.opening("the model of ", err)
 	}
-	i := &simulated[S]{o.variant.Model(c, p, cfg), o.system.API}
+	i := &simulated[S]{model: o.variant.Model(c, p, cfg), api: o.system.API}
+	n := max(1, cfg.Replicas[sut.APIRole])
+	i.domains = make([]S, n)
+	i.servers = c.Role(sut.APIRole, n, sut.AfterError, i.begin)
 	if i.model.Gauge != nil {
 		return &watched[S]{i}, nil
 	}
@@ -28,14 +31,37 @@ func (o *opener[S, P]) model(c *sim.Cluster, cfg sut.Config) (sut.Instance, erro
 type simulated[S any] struct {
 	model Model[S]
 	api   *api.Table[S]
+	// The processes of the API, what users call of each, and whose turn it is.
+	servers []*sim.Replica
+	domains []S
+	turn    int
+}
+
+// begin begins a life of a process of the API.
+func (i *simulated[S]) begin(r *sim.Replica) (works []func(*sim.Process)) {
+	i.domains[r.Number] = i.model.Domain
+	if i.model.Open != nil {
+		i.domains[r.Number], works = i.model.Open(r)
+	}
+	return works
 }
 
 // Prepare does nothing: a model is ready.
 func (*simulated[S]) Prepare(context.Context) error { return nil }
 
-// Do performs one operation.
-func (i *simulated[S]) Do(ctx context.Context, op history.Op) (history.Reply, error) {
-	return i.api.Do(ctx, i.model.Domain, op)
+// Do performs one operation, each on the next of the API's processes.
+func (i *simulated[S]) Do(
+	ctx context.Context, op history.Op,
+) (reply history.Reply, err error) {
+	r := i.servers[i.turn]
+	i.turn = (i.turn + 1) % len(i.servers)
+	failed := r.Serve(sim.In(ctx), func() {
+		reply, err = i.api.Do(ctx, i.domains[r.Number], op)
+	})
+	if failed != nil {
+		return history.Reply{}, failed
+	}
+	return reply, err
 }
 
 // Quiesced says what background work has still to do.

@@ -7,6 +7,7 @@ import (
 
 	"stampede/harness/fault"
 	"stampede/harness/history"
+	"stampede/harness/judge"
 	"stampede/harness/scenario"
 	"stampede/harness/sim"
 	"stampede/harness/sut"
@@ -23,9 +24,10 @@ type simulatedStore interface {
 type simulatedFault struct {
 	heal  func()
 	proof func() string
+	did   *fault.Effects // nil: nothing that anybody counts
 }
 
-// CheckSimulated refuses faults that no simulated store knows, and those that overlap on one.
+// CheckSimulated refuses faults that no simulation knows, and those that overlap.
 func CheckSimulated(faults []scenario.Fault) error {
 	for _, f := range faults {
 		if err := known(f); err != nil {
@@ -35,9 +37,13 @@ func CheckSimulated(faults []scenario.Fault) error {
 	return fault.Overlaps(faults)
 }
 
-// known refuses a fault that no simulated store knows.
+// known refuses a fault that no simulation knows.
 func known(f scenario.Fault) error {
-	switch service := sut.Service(f.Target); service {
+	service := sut.Service(f.Target)
+	if !service.Store() && knownOfRole(f) {
+		return nil
+	}
+	switch service {
 	case sut.Postgres, sut.Redis, sut.Kafka:
 		switch kind := fault.Kind(f.Kind); kind {
 		case fault.Kill, fault.Pause, fault.Latency, fault.Partition, fault.LostAck, fault.LostRequest:
@@ -52,7 +58,8 @@ func known(f scenario.Fault) error {
 }
 
 // breakSimulated plans the scenario's faults. Their windows get their evidence as they end.
-func (r *runner) breakSimulated(c *sim.Cluster) ([]history.Window, error) {
+func (r *runner) breakSimulated(c *sim.Cluster, design string) ([]history.Window, error) {
+	v, _ := r.variant(design)
 	windows := make([]history.Window, len(r.Scenario.Faults))
 	for i, f := range r.Scenario.Faults {
 		w := &windows[i]
@@ -64,13 +71,26 @@ func (r *runner) breakSimulated(c *sim.Cluster) ([]history.Window, error) {
 		*w = history.Window{Name: f.Name, Kind: history.FaultWindow, Fault: made.String()}
 		w.Start = start + f.At.D()
 		w.End = w.Start + f.For.D()
+		role := !sut.Service(f.Target).Store()
+		switch {
+		case role && !judge.Feels(v, f):
+			continue
+		case role && c.Replicas(f.Target) == nil:
+			return nil, fmt.Errorf("fault %q: the model of %s has no %s", f.Name, v.Name, f.Target)
+		}
 		w.Recovered = w.End + back(r.Simulate.Machine, f)
 		c.Sim.At(w.Start, func() {
-			in := inject(c, f)
+			var in simulatedFault
+			if role {
+				in = injectRole(c, made, i)
+			} else {
+				in = inject(c, f)
+			}
 			c.Sim.At(w.End, func() {
 				if proof := in.proof(); proof != "" {
 					w.Evidence = []string{proof}
 				}
+				w.Effects = in.effects()
 				in.heal()
 			})
 		})
@@ -91,31 +111,25 @@ func inject(c *sim.Cluster, f scenario.Fault) simulatedFault {
 	case sut.Kafka:
 		store, link, kill = c.Kafka, c.Kafka.Client.Link, c.Kafka.Kill
 	}
-	before := link.Lost()
-	lost := func() string {
-		if link.Lost() == before {
-			return ""
-		}
-		return fmt.Sprintf("%d messages were lost", link.Lost()-before)
-	}
+	lost := lostOn(link)
 	switch fault.Kind(f.Kind) {
 	case fault.Kill:
 		kill()
-		return simulatedFault{store.Restart, func() string { return "it was killed" }}
+		return simulatedFault{store.Restart, func() string { return "it was killed" }, nil}
 	case fault.PowerLoss:
 		loses := losing(f)
 		c.Redis.PowerLoss(loses)
 		return simulatedFault{c.Redis.Restart, func() string {
 			return "it lost its last " + loses.String()
-		}}
+		}, nil}
 	case fault.Pause:
 		store.Pause()
-		return simulatedFault{store.Resume, func() string { return "it was frozen" }}
+		return simulatedFault{store.Resume, func() string { return "it was frozen" }, nil}
 	case fault.Latency:
 		link.Impose(sim.Condition{Latency: f.Latency.D(), Jitter: f.Jitter.D()})
 		return simulatedFault{func() { link.Impose(sim.Condition{}) }, func() string {
 			return "each round trip took " + f.Latency.D().Round(time.Microsecond).String() + " longer"
-		}}
+		}, nil}
 	case fault.LostRequest:
 		link.Impose(sim.Condition{LoseThere: true})
 	case fault.LostAck:
@@ -123,7 +137,18 @@ func inject(c *sim.Cluster, f scenario.Fault) simulatedFault {
 	default:
 		link.Impose(sim.Condition{LoseThere: true, LoseBack: true})
 	}
-	return simulatedFault{func() { link.Impose(sim.Condition{}) }, lost}
+	return simulatedFault{func() { link.Impose(sim.Condition{}) }, lost, nil}
+}
+
+// lostOn says what is lost on a link from now on.
+func lostOn(link *sim.Link) func() string {
+	before := link.Lost()
+	return func() string {
+		if link.Lost() == before {
+			return ""
+		}
+		return fmt.Sprintf("%d messages were lost", link.Lost()-before)
+	}
 }
 
 // losing is how much a loss of power takes back, 0 of another fault.

@@ -116,7 +116,7 @@ func (r *runner) recordSimulated(
 	defer stop()
 	ctx, cancel := untilFailed(r.soft, h)
 	defer cancel()
-	if t.faults, err = r.breakSimulated(c); err != nil {
+	if t.faults, err = r.breakSimulated(c, slot.Variant); err != nil {
 		return err
 	}
 	if gauge, is := inst.(sut.Gauge); is {

@@ -18,10 +18,14 @@ type Conns struct {
 // Conns is the application's pool.
 func (pg *Postgres) Conns() *Conns { return &Conns{pg: pg, connect: pg.connect} }
 
-// OwnConns returns a pool of n connections for another process, such as a role.
+// OwnConns returns a pool of n connections for another process, such as a role: always the same one
+// of a name, whichever life of the process asks.
 func (pg *Postgres) OwnConns(name string, n int, timeout time.Duration) *Conns {
-	pool := NewPool(pg.s, "postgres.connections."+name, n)
-	return &Conns{Timeout: timeout, pg: pg, connect: pg.connecting(pool)}
+	if pg.own[name] == nil {
+		pool := NewPool(pg.s, "postgres.connections."+name, n)
+		pg.own[name] = &Conns{Timeout: timeout, pg: pg, connect: pg.connecting(pool)}
+	}
+	return pg.own[name]
 }
 
 // Exec is a transaction of one statement, by the name of its cost. What it does to rows do does.
@@ -57,8 +61,11 @@ func (c *Conns) Transaction(p *Process, do func() error) (err error) {
 }
 
 // Query is a statement of a transaction.
-func (c *Conns) Query(p *Process, statement string, do func()) {
-	p.Do(c.pg.Client.Send(), c.pg.Burn(statement))
+func (c *Conns) Query(p *Process, statement string, do func()) { c.QueryTimes(p, statement, 1, do) }
+
+// QueryTimes is Query with a multiple of the mean, such as the number of rows.
+func (c *Conns) QueryTimes(p *Process, statement string, n float64, do func()) {
+	p.Do(c.pg.Client.Send(), c.pg.BurnTimes(statement, n))
 	do()
 	p.Do(c.pg.Client.Receive())
 }

@@ -184,7 +184,8 @@ func TestRole(t *testing.T) {
 	s := sim.New(1)
 	defer s.Close()
 	begun, worked := 0, map[int]int{}
-	s.Role(ms, func() []func(*sim.Process) {
+	c := fixedCluster(t, s, nil)
+	c.Role("worker", 1, ms, func(*sim.Replica) []func(*sim.Process) {
 		begun++
 		life := begun
 		steady := func(p *sim.Process) {

@@ -49,6 +49,14 @@ func (x *Index[K, V]) from(chunk, i int) iter.Seq2[K, V] {
 	}
 }
 
+// Len is how many there are.
+func (x *Index[K, V]) Len() (n int) {
+	for _, c := range x.chunks {
+		n += len(c)
+	}
+	return n
+}
+
 // find is the place of the first row that is not before a value.
 func (x *Index[K, V]) find(v V) (chunk, i int) {
 	before := func(row indexed[K, V], v V) int { return x.compare(row.value, v) }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -226,6 +227,18 @@ func (t *Topic[V]) Consumer(partitions ...int) *Consumer[V] {
 // Poll is a step that fetches at most so many records, at least one; it waits for it.
 func (c *Consumer[V]) Poll(most int) Step { return Step{of: instant(c.poll), n: int64(most)} }
 
+// PollWithin is Poll for a process that waits no longer than d. What was fetched too late is
+// fetched again.
+func (c *Consumer[V]) PollWithin(p *Process, d time.Duration, most int) error {
+	err := p.Within(d, func() { p.Do(c.Poll(most)) })
+	if err != nil {
+		for _, r := range c.of {
+			r.taken = r.position
+		}
+	}
+	return err
+}
+
 // Records are what the last Poll fetched.
 func (c *Consumer[V]) Records() (all []V) {
 	if len(c.of) == 1 {
@@ -264,6 +277,11 @@ func (c *Consumer[V]) at(partition int) *reading[V] {
 		}
 	}
 	panic(fmt.Sprintf("the consumer does not read partition %d", partition))
+}
+
+// Reads says whether the consumer has a partition.
+func (c *Consumer[V]) Reads(partition int) bool {
+	return slices.ContainsFunc(c.of, func(p *reading[V]) bool { return p.number == partition })
 }
 
 // Lag is how many records are not committed.

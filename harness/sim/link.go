@@ -61,7 +61,7 @@ func (l *Link) Lost() int64 { return l.there.lost + l.back.lost }
 
 func (w *way) start(c *chain, bytes int64) bool {
 	l, s := w.link, w.link.s
-	if w.back && l.condition.LoseBack || !w.back && l.condition.LoseThere {
+	if w.back && l.condition.LoseBack || !w.back && l.condition.LoseThere || l.loses(c) {
 		w.lost++
 		return false
 	}

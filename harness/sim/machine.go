@@ -237,6 +237,7 @@ type Cluster struct {
 	Postgres *Postgres
 	Redis    *Redis
 	Kafka    *Kafka
+	roles    map[string][]*Replica
 }
 
 // NewCluster builds the components. The machine must be valid.
@@ -254,7 +255,7 @@ func NewCluster(s *Sim, m Machine, costs Costs) (*Cluster, error) {
 		cpu.stallNow(m.Stalls)
 		return cpu
 	}
-	c := &Cluster{Sim: s, Machine: m}
+	c := &Cluster{Sim: s, Machine: m, roles: map[string][]*Replica{}}
 	c.App = newApp(s, m.App.Threads, own("app", m.App.Cores), costs.App)
 	c.Postgres = newPostgres(s, m, own("postgres", m.Postgres.Cores), costs.Postgres)
 	c.Postgres.Client = c.App.client(m.Network, &c.Postgres.component)

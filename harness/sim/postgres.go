@@ -21,6 +21,7 @@ type Postgres struct {
 	Client   *Client
 	cpu      *CPU
 	conns    *Pool
+	own      map[string]*Conns
 	log      *Log
 	demands  demands
 	recovery time.Duration
@@ -37,6 +38,7 @@ func newPostgres(s *Sim, m Machine, cpu *CPU, costs map[string]Cost) *Postgres {
 	pg := &Postgres{
 		component: component{s: s, name: "postgres"}, cpu: cpu,
 		conns:   NewPool(s, "postgres.connections", m.Postgres.Connections),
+		own:     map[string]*Conns{},
 		demands: s.demands("postgres", costs), coin: s.Stream("postgres.kill"),
 		recovery: m.Postgres.Recovery.D(),
 	}

@@ -45,6 +45,7 @@ type chain struct {
 	s     *Sim
 	err   error
 	dead  bool // another chain has taken its place
+	held  bool // its replica is frozen
 	place int  // of the chain in at.in.inside
 	// acquired is what the steps acquired. Once all are done it is the process's to release.
 	acquired []releaser
@@ -94,8 +95,12 @@ func (c *chain) wake() {
 
 // fail ends the chain with an error; what it waits for is abandoned.
 func (c *chain) fail(err error) {
-	if c.at.of == nil { // it is ready
+	if c.at.of == nil { // it is ready, or held
 		c.err = err
+		if c.held && c.givesUp() {
+			c.held = false
+			c.s.soon(c)
+		}
 		return
 	}
 	fresh := &chain{s: c.s, acquired: c.acquired, err: err, process: c.process, then: c.then,
@@ -114,8 +119,10 @@ func (c *chain) happen() {
 	if !c.advance() {
 		return
 	}
-	if c.process != nil {
-		c.process.resume()
+	if p := c.process; p != nil {
+		if !p.of.holds(c) {
+			p.resume()
+		}
 		return
 	}
 	if c.err != nil {
@@ -150,6 +157,7 @@ type Process struct {
 	ended func(error)
 	group *Group
 	place int // in group.members
+	of    *Replica
 	// killed says that the process may do nothing any more.
 	killed bool
 	// unwinding is what the process is being unwound by.
@@ -187,8 +195,9 @@ func (s *Sim) start(g *Group, f func(*Process), ended func(error)) {
 	last := len(s.idle) - 1
 	p := s.idle[last]
 	s.idle = s.idle[:last]
-	p.job, p.ended, p.group, p.killed = f, ended, g, false
+	p.job, p.ended, p.group, p.killed, p.of = f, ended, g, false, nil
 	if g != nil {
+		p.of = g.of
 		p.place = len(g.members)
 		g.members = append(g.members, p)
 	}
@@ -305,7 +314,7 @@ func (p *Process) Do(steps ...Step) {
 	}
 	u := &unwound{err: err, final: p.killed}
 	if d, ok := err.(*deadline); ok { //nolint:errorlint // it is never wrapped here
-		u.err, u.to = ErrDeadline, d
+		u.err, u.to = d.err, d
 	}
 	panic(p.unwind(u))
 }
@@ -367,7 +376,9 @@ func (p *Process) caught(r any) error {
 // deadline is the end of a Within. As an error of a chain it says which one passed.
 type deadline struct {
 	process *Process
+	err     error
 	over    bool // the Within has ended
+	place   int  // in Replica.serving
 }
 
 // happen abandons what the Within waits for.
@@ -377,12 +388,12 @@ func (d *deadline) happen() {
 	}
 }
 
-func (*deadline) Error() string { return ErrDeadline.Error() }
+func (d *deadline) Error() string { return d.err.Error() }
 
 // Within is Try with a deadline: what f waits for d from now on is abandoned, and the error is
 // ErrDeadline. A store that has begun to flush a commit finishes it.
 func (p *Process) Within(d time.Duration, f func()) (err error) {
-	limit := &deadline{process: p}
+	limit := &deadline{process: p, err: ErrDeadline}
 	p.s.limit(d, limit)
 	defer func() {
 		limit.over = true
@@ -399,6 +410,7 @@ func (p *Process) Within(d time.Duration, f func()) (err error) {
 type Group struct {
 	s       *Sim
 	members []*Process
+	of      *Replica
 }
 
 // Group returns an empty group.

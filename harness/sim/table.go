@@ -11,7 +11,7 @@ import "slices"
 //	SELECT                    v, ok := t.Get(k)
 //	SELECT … FOR UPDATE       p.Do(t.Lock(k)); v, ok := t.Get(k)
 //	… SKIP LOCKED             if t.TryLock(k) { v, ok := t.Get(k) }
-//	UPDATE … WHERE n > 0      p.Do(t.Lock(k)); if v, _ := t.Get(k); v.n > 0 { t.Set(k, …) }
+//	UPDATE … WHERE n > 0      if v, ok := t.LockIf(p, k, positive); ok { t.Set(k, …) }
 //	INSERT … ON CONFLICT      p.Do(t.Lock(k)); if _, ok := t.Get(k); !ok { t.Set(k, …) }
 type Table[K comparable, V any] struct {
 	set  lockSet
@@ -61,6 +61,17 @@ func (t *Table[K, V]) Load(k K, v V) {
 // need not be such a row: then it is the place of a unique key.
 func (t *Table[K, V]) Lock(k K) Step {
 	return Step{of: &t.row(k).lock, in: &t.set.pg.component}
+}
+
+// LockIf reads a row that meets a condition before and after it was locked. One that does not meet
+// it at first is not locked.
+func (t *Table[K, V]) LockIf(p *Process, k K, meets func(V) bool) (v V, ok bool) {
+	if v, ok = t.Get(k); !ok || !meets(v) {
+		return v, false
+	}
+	p.Do(t.Lock(k))
+	v, ok = t.Get(k)
+	return v, ok && meets(v)
 }
 
 // TryLock locks the row for the running process's transaction if it can at once, and says

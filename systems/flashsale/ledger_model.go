@@ -154,7 +154,7 @@ func newModel(c *sim.Cluster, p Params, cfg sut.Config, s stock) *model {
 			m.units.Load(unitKey{item, n}, UnitAudit{Item: item, Unit: n, State: UnitAvailable})
 		}
 	}
-	c.Sim.Go(m.reclaimer)
+	c.Role("reclaimer", 1, sut.AfterError, sim.Only(m.reclaimer))
 	return m
 }
 
@@ -420,6 +420,9 @@ func (m *model) reclaimer(p *sim.Process) {
 			var carts []OrderAudit
 			if p.Within(m.limit, func() { carts, more = m.reclaim(p) }) != nil {
 				more = false // it tries again after a pause
+			}
+			if len(carts) > 0 {
+				p.Passed(placeReturned)
 			}
 			m.returned(p, m.limit, carts)
 		}

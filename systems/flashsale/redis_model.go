@@ -61,7 +61,7 @@ func (o offered) modelled(
 		s.modelShelf = shelf(s)
 		s.slack += s.patience + 2*reconcileEvery
 		s.returned = s.releaseAll
-		c.Sim.Go(s.reconciler)
+		c.Role("reconciler", 1, sut.AfterError, sim.Only(s.reconciler))
 		m := design.Model[Shop]{Domain: &modelShop{s.model, buy(s)}, Pending: s.pending,
 			Audit: func() any {
 				a := s.audit()
@@ -84,10 +84,7 @@ func (s *modelSale) command(p *sim.Process, name string, effect func()) {
 func (s *modelSale) outlives(
 	p *sim.Process, limit time.Duration, f func(*sim.Process),
 ) (err error) {
-	done := sim.NewSignal(s.Sim)
-	s.Sim.GoThen(func(own *sim.Process) { err = own.Within(limit, func() { f(own) }) },
-		func(error) { done.Wake() })
-	p.Do(done.Wait())
+	_ = p.All(1, func(own *sim.Process, _ int) { err = own.Within(limit, func() { f(own) }) })
 	return err
 }
 
@@ -134,6 +131,8 @@ func gated(s *modelSale) func(*sim.Process, BuyRequest) (claim, error) {
 			return c, err
 		case a == unsure:
 			return s.soldOut(p, req)
+		case a == admitted:
+			p.Passed(placeAdmitted)
 		}
 		c, err := till(p, req)
 		useless := err == nil && s.unused(c) || errors.Is(err, sut.ErrRefused)
@@ -227,6 +226,9 @@ func (s *modelSale) reconciler(p *sim.Process) {
 			orders := s.orderCounts(p)
 			s.command(p, costLookAll, func() { list = s.balanced(orders) })
 		})
+		if failed == nil {
+			p.Passed(placeCompared)
+		}
 		for _, l := range list {
 			now := time.Unix(0, int64(p.Now()))
 			if failed != nil || !r.wrong(l, now, s.patience) {

@@ -293,20 +293,9 @@ func (m *modelCounts) append(p *sim.Process, events ...Event) {
 		m.produce(p, events[0])
 		return
 	}
-	left, done := len(events), sim.NewSignal(m.Sim)
-	var failed error
-	for _, e := range events {
-		m.Sim.GoThen(func(q *sim.Process) { m.produce(q, e) }, func(err error) {
-			if left--; err != nil {
-				failed = err
-			}
-			if left == 0 {
-				done.Wake()
-			}
-		})
-	}
-	if p.Do(done.Wait()); failed != nil {
-		p.Fail(failed)
+	err := p.All(len(events), func(p *sim.Process, i int) { m.produce(p, events[i]) })
+	if err != nil {
+		p.Fail(err)
 	}
 }
 
@@ -371,23 +360,22 @@ func (m *modelCounts) View(ctx context.Context, req Request) (api.Nothing, error
 
 // roles begins the ledger's workers and the repairer.
 func (m *modelCounts) roles(cfg sut.Config) {
-	workers := max(1, cfg.Replicas[RoleLedger])
-	for n := range workers {
-		var partitions []int
-		for partition := n; partition < m.ends; partition += workers {
-			partitions = append(partitions, partition)
-		}
-		reader := m.log.Consumer(partitions...)
-		m.readers = append(m.readers, reader)
-		conns := m.Postgres.OwnConns(fmt.Sprintf("%s-%d", RoleLedger, n+1), 1, m.limit)
-		m.Sim.Role(sut.AfterError, func() []func(*sim.Process) {
-			return []func(*sim.Process){func(p *sim.Process) {
-				m.writeBehind(p, conns, reader, partitions)
-			}}
-		})
+	parts := make([][]int, max(1, cfg.Replicas[RoleLedger]))
+	for partition := range m.ends {
+		n := partition % len(parts)
+		parts[n] = append(parts[n], partition)
 	}
+	for _, partitions := range parts {
+		m.readers = append(m.readers, m.log.Consumer(partitions...))
+	}
+	m.Role(RoleLedger, len(parts), sut.AfterError, func(r *sim.Replica) []func(*sim.Process) {
+		conns := m.Postgres.OwnConns(r.Name, 1, m.limit)
+		return []func(*sim.Process){func(p *sim.Process) {
+			m.writeBehind(p, conns, m.readers[r.Number], parts[r.Number])
+		}}
+	})
 	conns := m.Postgres.OwnConns(RoleRepairer, 1, m.limit)
-	m.Sim.Role(sut.AfterError, func() []func(*sim.Process) {
+	m.Role(RoleRepairer, 1, sut.AfterError, func(*sim.Replica) []func(*sim.Process) {
 		r := &modelRepair{modelCounts: m, conns: conns, waits: map[uint64]*modelWait{},
 			seen: map[uint64]map[uint64]int64{}}
 		return []func(*sim.Process){func(p *sim.Process) {
@@ -431,6 +419,7 @@ func (m *modelCounts) writeBehind(
 				write()
 			}
 		}
+		p.Passed(PlaceBetween)
 		p.Do(reader.Commit())
 	}
 }
@@ -600,7 +589,9 @@ func (r *modelRepair) restore(p *sim.Process, video uint64) {
 		r.videos.Set(video, row)
 		epoch = row.epoch
 	})
-	r.rebuild(p, video, epoch, r.readPairs(p, video))
+	pairs := r.readPairs(p, video)
+	p.Passed(PlaceRebuilt)
+	r.rebuild(p, video, epoch, pairs)
 	delete(r.waits, video)
 	delete(r.seen, video)
 }

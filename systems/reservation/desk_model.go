@@ -83,7 +83,7 @@ func modelled(
 		d.stock = stock(d)
 		own := c.Postgres.OwnConns("expirer", 1, roleLimit(cfg))
 		gauge := c.Postgres.OwnConns("gauge", 1, 0)
-		c.Sim.Go(func(p *sim.Process) { d.expirer(p, own) })
+		c.Role("expirer", 1, sut.AfterError, sim.Only(func(p *sim.Process) { d.expirer(p, own) }))
 		return design.Model[Desk]{Domain: admitModelled(c, p, d), Audit: d.audit, Pending: d.pending,
 			Gauge: func(p *sim.Process) any { return d.look(p, gauge) }}
 	}
@@ -259,6 +259,7 @@ func (d *deskModel) expirer(p *sim.Process, db *sim.Conns) {
 			_ = db.Transaction(p, func() error {
 				db.Query(p, costExpire, func() { over = d.expire(p) })
 				if len(over) > 0 {
+					p.Passed("expired")
 					d.stock.give(p, over)
 				}
 				return nil

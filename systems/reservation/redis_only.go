@@ -178,12 +178,12 @@ func modelInRedis(c *sim.Cluster, p Params, cfg sut.Config) design.Model[Desk] {
 	r := &redisModel{Cluster: c, p: p, holds: sim.NewMap[uint64, HoldRow](c.Redis),
 		changes: sim.NewMap[int64, Change](c.Redis), taken: sim.NewMap[[2]int, int64](c.Redis)}
 	limit := roleLimit(cfg)
-	c.Sim.Go(func(own *sim.Process) {
+	c.Role("expirer", 1, sut.AfterError, sim.Only(func(own *sim.Process) {
 		for {
 			_ = own.Within(limit, func() { r.run(own, costOver, r.expire) }) // it tries again
 			own.Do(c.Sim.Delay(p.ExpireEvery.D()))
 		}
-	})
+	}))
 	return design.Model[Desk]{Domain: admitModelled(c, p, r), Audit: r.audit, Pending: r.pending}
 }
 

@@ -465,53 +465,59 @@ func (m *taskModel) firstStart(id uint64) (late time.Duration, is bool) {
 
 // roles begins pickers, executors and rescuers. Their errors end none of them.
 func (m *taskModel) roles(cfg sut.Config, limit time.Duration) {
-	for n := range max(1, cfg.Replicas["picker"]) {
-		if m.rules.picks() {
-			s := m.process("picker", n, 1, limit)
-			m.steady(func(p *sim.Process) { s.pickAll(p, n) })
-		}
+	begin := func(
+		role string, conns int, steps func(n int, s *modelServer) []func(*sim.Process),
+	) {
+		m.Role(role, max(1, cfg.Replicas[role]), sut.AfterError,
+			func(r *sim.Replica) (works []func(*sim.Process)) {
+				s := &modelServer{m, m.Postgres.OwnConns(r.Name, conns, limit), nil}
+				for _, step := range steps(r.Number, s) {
+					works = append(works, func(p *sim.Process) { m.steady(p, step) })
+				}
+				return works
+			})
 	}
-	for n := range max(1, cfg.Replicas["executor"]) {
-		s := m.process("executor", n, max(2*takers, min(cfg.MaxConns, executorConns)), limit)
-		for half := range takers {
-			e := &modelExecutor{modelServer: s, name: fmt.Sprintf("executor-%d.%d", n+1, half),
-				half: half, hands: map[int64]*modelHand{}, freed: sim.NewSignal(m.Sim),
-				ending: sim.NewSignal(m.Sim)}
-			m.steady(e.step)
-			if !m.idle {
-				m.steady(func(p *sim.Process) {
-					p.Do(m.Sim.Delay(m.p.Lease.D() / beats))
-					e.beat(p)
-				})
-			}
-			if m.together {
-				m.steady(e.endSome)
-			}
-		}
-	}
-	for n := range max(1, cfg.Replicas["rescuer"]) {
-		s := m.process("rescuer", n, 1, limit)
-		m.steady(func(p *sim.Process) {
-			s.rescueAll(p)
-			p.Do(m.Sim.Delay(m.p.RescueEvery.D()))
+	if m.rules.picks() {
+		begin("picker", 1, func(n int, s *modelServer) []func(*sim.Process) {
+			return []func(*sim.Process){func(p *sim.Process) { s.pickAll(p, n) }}
 		})
 	}
+	begin("executor", max(2*takers, min(cfg.MaxConns, executorConns)), m.executors)
+	begin("rescuer", 1, func(_ int, s *modelServer) []func(*sim.Process) {
+		return []func(*sim.Process){func(p *sim.Process) {
+			s.rescueAll(p)
+			p.Do(m.Sim.Delay(m.p.RescueEvery.D()))
+		}}
+	})
 }
 
-func (m *taskModel) process(role string, n, conns int, limit time.Duration) *modelServer {
-	name := fmt.Sprintf("%s-%d", role, n+1)
-	return &modelServer{m, m.Postgres.OwnConns(name, conns, limit), nil}
+// executors are what a process of that role does.
+func (m *taskModel) executors(n int, s *modelServer) (steps []func(*sim.Process)) {
+	for half := range takers {
+		e := &modelExecutor{modelServer: s, name: fmt.Sprintf("executor-%d.%d", n+1, half),
+			half: half, hands: map[int64]*modelHand{}, freed: sim.NewSignal(m.Sim),
+			ending: sim.NewSignal(m.Sim)}
+		steps = append(steps, e.step)
+		if !m.idle {
+			steps = append(steps, func(p *sim.Process) {
+				p.Do(m.Sim.Delay(m.p.Lease.D() / beats))
+				e.beat(p)
+			})
+		}
+		if m.together {
+			steps = append(steps, e.endSome)
+		}
+	}
+	return steps
 }
 
 // steady is tasks.steady.
-func (m *taskModel) steady(step func(*sim.Process)) {
-	m.Sim.Go(func(p *sim.Process) {
-		for {
-			if p.Try(func() { step(p) }) != nil {
-				p.Do(m.Sim.Delay(sut.AfterError))
-			}
+func (m *taskModel) steady(p *sim.Process, step func(*sim.Process)) {
+	for {
+		if p.Try(func() { step(p) }) != nil {
+			p.Do(m.Sim.Delay(sut.AfterError))
 		}
-	})
+	}
 }
 
 // rest is idle.rest of those whom nobody notifies.
@@ -544,6 +550,7 @@ func (s *modelServer) pick(p *sim.Process) (taken int) {
 		if taken = len(rows); taken == 0 {
 			return nil
 		}
+		p.Passed(placeSelected)
 		s.conns.Query(p, costMark, func() {
 			for _, row := range rows {
 				row.State, row.pickedUS = Picked, s.now()
@@ -648,11 +655,13 @@ func (e *modelExecutor) step(p *sim.Process) {
 	list := e.claims(p, min(free, e.p.PickBatch), hands)
 	if len(list) == 0 {
 		e.rest(p, e.name)
+	} else {
+		p.Passed(placeClaimed)
 	}
 	for _, c := range list {
 		h := &modelHand{claim: c, abandoned: sim.NewSignal(e.Sim)}
 		e.hands[c.run] = h
-		e.Sim.Go(func(p *sim.Process) {
+		p.Go(func(p *sim.Process) {
 			_ = p.Try(func() { e.perform(p, h) }) // its lease will end
 			delete(e.hands, c.run)
 			e.left()
@@ -728,7 +737,9 @@ func (e *modelExecutor) perform(p *sim.Process, h *modelHand) {
 		e.left()
 		e.endTogether(p, h.claim)
 	default:
-		e.effect(p, h.claim)
+		if e.effect(p, h.claim) {
+			p.Passed(placeEffected)
+		}
 		e.endAs(p, h.claim, Done)
 	}
 }
@@ -747,12 +758,13 @@ func (m *taskModel) own(p *sim.Process, c claim) (row taskRow, is bool) {
 }
 
 // effect is effectSQL.
-func (e *modelExecutor) effect(p *sim.Process, c claim) {
+func (e *modelExecutor) effect(p *sim.Process, c claim) (mine bool) {
 	e.conns.Exec(p, costEffect, func() {
-		if _, mine := e.own(p, c); mine {
+		if _, mine = e.own(p, c); mine {
 			e.put(p, c)
 		}
 	})
+	return mine
 }
 
 func (m *taskModel) put(p *sim.Process, c claim) {
@@ -945,6 +957,9 @@ func (s *modelServer) rescueAll(p *sim.Process) {
 				s.takeBack(p, row)
 			}
 			n = len(expired)
+			if n > 0 {
+				p.Passed(placeFound)
+			}
 		})
 		return n, nil
 	})

@@ -490,6 +490,7 @@ func (s *modelServer) ackWithEffect(p *sim.Process, queue string, batch []Delive
 				}
 			}
 		})
+		p.Passed(PlaceBetween)
 		return s.storeEffects(p, queue, good)
 	})
 }
@@ -525,28 +526,32 @@ func (d modelDigester) work(ctx context.Context, queue string, batch []Delivery)
 // roles begins the background work.
 func (m *model) roles(cfg sut.Config) {
 	limit := stores.Timeout(cfg)
-	for n := range max(1, cfg.Replicas[RoleConsumer]) {
+	servers := make([]*modelServer, max(1, cfg.Replicas[RoleConsumer]))
+	for n := range servers {
 		name := fmt.Sprintf("%s-%d", RoleConsumer, n+1)
-		s := m.server(m.Postgres.OwnConns(name, m.p.Workers+1, limit))
-		m.Sim.Role(sut.AfterError, func() (works []func(*sim.Process)) {
+		servers[n] = m.server(m.Postgres.OwnConns(name, m.p.Workers+1, limit))
+	}
+	m.Role(RoleConsumer, len(servers), sut.AfterError,
+		func(r *sim.Replica) (works []func(*sim.Process)) {
 			for worker := range min(m.p.Workers, m.p.Workers*m.p.Worked) {
 				works = append(works, func(p *sim.Process) {
-					s.consume(p, fmt.Sprintf("%s.%d", name, worker), worker)
+					name := fmt.Sprintf("%s-%d.%d", RoleConsumer, r.Number+1, worker)
+					servers[r.Number].consume(p, name, worker)
 				})
 			}
 			return works
 		})
-	}
-	m.stepped(RoleSweeper, limit, m.p.SweepEvery.D(), (*modelServer).sweep)
-	m.stepped(RoleCollector, limit, m.p.CollectEvery.D(), (*modelServer).collect)
+	m.stepped(cfg, RoleSweeper, m.p.SweepEvery.D(), (*modelServer).sweep)
+	m.stepped(cfg, RoleCollector, m.p.CollectEvery.D(), (*modelServer).collect)
 }
 
 // stepped is the processes of a role that does a step again and again.
 func (m *model) stepped(
-	role string, limit, every time.Duration, step func(*modelServer, *sim.Process),
+	cfg sut.Config, role string, every time.Duration, step func(*modelServer, *sim.Process),
 ) {
-	s := &modelServer{model: m, conns: m.Postgres.OwnConns(role, 1, limit)}
-	m.Sim.Role(sut.AfterError, func() []func(*sim.Process) {
+	n := max(1, cfg.Replicas[role])
+	m.Role(role, n, sut.AfterError, func(r *sim.Replica) []func(*sim.Process) {
+		s := &modelServer{model: m, conns: m.Postgres.OwnConns(r.Name, 1, stores.Timeout(cfg))}
 		return []func(*sim.Process){func(p *sim.Process) {
 			for {
 				step(s, p)
@@ -568,6 +573,7 @@ func (s *modelServer) consume(p *sim.Process, name string, worker int) {
 		for i := range batch {
 			batch[i].consumer = name
 		}
+		p.Passed(PlaceReceived)
 		p.Do(s.Sim.Delay(s.p.Handle.D()))
 		err := digest(p.Context(context.Background()), modelDigester{s}, queue, batch)
 		if err != nil {
@@ -586,18 +592,22 @@ func (s *modelServer) sweep(p *sim.Process) {
 		row.state = StateReady
 		visible(row)
 	})
+	p.Passed(PlaceSwept)
 	s.batches(p, costExpired, sweepBatch, s.due, due, func(row messageRow) bool {
 		return row.state == StatePicked && row.receives < s.p.MaxReceives
 	}, func(row messageRow) {
 		row.state, row.receipt, row.visible = StateReady, 0, p.Now()
 		visible(row)
 	})
+	p.Passed(PlaceSwept)
 	s.batches(p, costWorn, sweepBatch, s.due, due, func(row messageRow) bool {
 		return row.state == StatePicked && row.receives >= s.p.MaxReceives
 	}, func(row messageRow) { s.bury(row, DeadReceives) })
+	p.Passed(PlaceSwept)
 	s.batches(p, costAged, sweepBatch, s.young, func(row messageRow) bool {
 		return row.created < p.Now()-s.p.Retention.D()
 	}, func(messageRow) bool { return true }, func(row messageRow) { s.bury(row, DeadRetention) })
+	p.Passed(PlaceSwept)
 }
 
 func (m *model) bury(row messageRow, reason string) {

@@ -1,7 +1,6 @@
 package views
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -83,6 +82,7 @@ func modelled(
 	return func(c *sim.Cluster, p Params, cfg sut.Config) design.Model[Pipeline] {
 		role := cfg
 		role.Timeout, role.Logger = min(stores.Timeout(cfg), roleTimeout), slog.New(slog.DiscardHandler)
+		role.FailPoint = c.Passed
 		st := &opened{Params: p, Config: role}
 		c.Kafka.Delivery = max(stores.Timeout(cfg), time.Second)
 		m := &pipelineModel{Cluster: c, st: st, key: key, modelBooks: newModelBooks(c, p, cfg, merged),
@@ -97,22 +97,24 @@ func modelled(
 			name string
 			work func(r *modelReader, p *sim.Process, books *modelBooks)
 		}{{"filter", m.filters}, {"counter", func(r *modelReader, p *sim.Process, b *modelBooks) {
-			newCounterModel(r, newCounter(st, b, 1, changes)).work(p)
+			newCounterModel(p, r, newCounter(st, b, 1, changes)).work(p)
 		}}} {
 			n := max(1, cfg.Replicas[station.name])
-			for i := range n {
+			c.Role(station.name, n, sut.AfterError, func(r *sim.Replica) []func(*sim.Process) {
 				topic := m.watch
 				if station.name == "counter" {
 					topic = m.valid
 				}
-				r := m.reader(topic, i, n)
-				books := m.on(c.Postgres.OwnConns(fmt.Sprintf("%s-%d", station.name, i+1), 2, role.Timeout))
-				c.Sim.Go(func(p *sim.Process) { station.work(r, p, books) })
-			}
+				return []func(*sim.Process){func(p *sim.Process) {
+					books := m.on(c.Postgres.OwnConns(r.Name, 2, role.Timeout))
+					station.work(m.reader(topic, r.Number, n), p, books)
+					p.Do(sim.NewSignal(c.Sim).Wait()) // it has no partition
+				}}
+			})
 		}
-		c.Sim.Go(m.reprocessor)
+		c.Role("reprocessor", 1, sut.AfterError, sim.Only(m.reprocessor))
 		if merged {
-			c.Sim.Go(m.merger)
+			c.Role("merge", 1, sut.AfterError, sim.Only(m.merger))
 		}
 		gauge := m.on(c.Postgres.OwnConns("gauge", 1, 0))
 		return design.Model[Pipeline]{Domain: m, Pending: m.pending, Audit: m.audit,
@@ -178,26 +180,25 @@ func (m *pipelineModel) reader(topic *sim.Topic[*kgo.Record], i, n int) *modelRe
 	}
 	if len(mine) > 0 {
 		r.consumer = topic.Consumer(mine...)
-		m.Sim.Go(r.fetch)
 	}
 	return r
 }
 
-// joins gives the reader's partitions to a member, which is to take them.
-func (r *modelReader) joins(m *member) {
+// joins gives the reader's partitions to a member, which is to take them, and begins to read.
+func (r *modelReader) joins(p *sim.Process, m *member) {
+	if r.consumer != nil {
+		p.Go(r.fetch)
+	}
 	r.member, m.held = m, map[int32]*hold{}
-	for p := range r.ahead {
-		m.held[p] = &hold{stand: stand{partition: p}, stale: true}
+	for n := range r.ahead {
+		m.held[n] = &hold{stand: stand{partition: n}, stale: true}
 	}
 }
 
 // fetch fetches whenever the last has been taken. Once a second it tells Kafka how far it is.
 func (r *modelReader) fetch(p *sim.Process) {
 	for {
-		if p.Within(r.st.Config.Timeout, func() { p.Do(r.consumer.Poll(filterBatch)) }) != nil {
-			for partition, offset := range r.ahead {
-				r.consumer.Seek(int(partition), int(offset))
-			}
+		if r.consumer.PollWithin(p, r.st.Config.Timeout, filterBatch) != nil {
 			p.Do(r.Sim.Delay(sut.AfterError))
 			continue
 		}
@@ -289,7 +290,7 @@ func (m *pipelineModel) filters(r *modelReader, p *sim.Process, books *modelBook
 	f.filter.rules = m.newRules(books)
 	f.windows = f.mind.(*windows)
 	f.windows.decide = f.decideAll
-	r.joins(&f.filter.member)
+	r.joins(p, &f.filter.member)
 	for r.consumer != nil {
 		if f.step(p) != nil {
 			p.Do(m.Sim.Delay(sut.AfterError))
@@ -327,7 +328,7 @@ func (f *filterModel) step(p *sim.Process) error {
 	if next != nil {
 		b := &modelPassage{decided: next, ahead: f.last}
 		f.last = b
-		f.Sim.Go(func(p *sim.Process) { f.pass(p, b) })
+		p.Go(func(p *sim.Process) { f.pass(p, b) })
 	}
 	return nil
 }
@@ -465,23 +466,18 @@ func (f *filterModel) wake() {
 }
 
 // forwardAll is filter.forward: the partitions at the same time.
-func (f *filterModel) forwardAll(p *sim.Process, views []*kgo.Record) (err error) {
+func (f *filterModel) forwardAll(p *sim.Process, views []*kgo.Record) error {
 	byPartition := map[int32][]*kgo.Record{}
 	for _, v := range views {
 		byPartition[v.Partition] = append(byPartition[v.Partition], v)
 	}
-	left := len(byPartition)
-	for _, partition := range slices.Sorted(maps.Keys(byPartition)) {
-		f.Sim.GoThen(func(p *sim.Process) {
-			p.Do(f.pipelineModel.valid.ProduceAll(int(partition), byPartition[partition], recordBytes,
-				func(*kgo.Record, int) {}))
-		}, func(failed error) {
-			left, err = left-1, cmp.Or(err, failed)
-			f.wake()
-		})
-	}
-	for left > 0 {
-		p.Do(f.changed.Wait())
+	list := slices.Sorted(maps.Keys(byPartition))
+	err := p.All(len(list), func(p *sim.Process, i int) {
+		p.Do(f.pipelineModel.valid.ProduceAll(int(list[i]), byPartition[list[i]], recordBytes,
+			func(*kgo.Record, int) {}))
+	})
+	if err == nil {
+		p.Passed(placeForwarded)
 	}
 	return err
 }
@@ -493,8 +489,8 @@ type counterModel struct {
 	flushed time.Duration
 }
 
-func newCounterModel(r *modelReader, c *counter) *counterModel {
-	r.joins(&c.member)
+func newCounterModel(p *sim.Process, r *modelReader, c *counter) *counterModel {
+	r.joins(p, &c.member)
 	return &counterModel{r, c, r.Sim.Now()}
 }
 
@@ -535,7 +531,7 @@ func (m *pipelineModel) reprocessor(p *sim.Process) {
 			for _, g := range books.recounts(p) {
 				c := counters[g.Generation]
 				if c == nil {
-					c = newCounterModel(m.reader(m.valid, 0, 1), newCounter(m.st, books, g.Generation, nil))
+					c = newCounterModel(p, m.reader(m.valid, 0, 1), newCounter(m.st, books, g.Generation, nil))
 					counters[g.Generation] = c
 				}
 				if c.step(p) != nil {

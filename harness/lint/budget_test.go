@@ -15,10 +15,10 @@ type budget struct{ code, tests int }
 // there was one, which may only shrink, and those whose stores and documents need more.
 func budgets() map[string]budget {
 	return map[string]budget{
-		"flashsale": {6560, 3550}, // of these 915 are models, and how they are calibrated
+		"flashsale": {6565, 3550}, // of these 915 are models, and how they are calibrated
 		"likes":     {5200, 2945}, // 900
 		"scheduler": {7085, 3870}, // 1,090
-		"sqlbroker": {6285, 3620}, // 825
+		"sqlbroker": {6300, 3620}, // 840
 		// one of its designs has state, a changelog and a table of its own; 1,075 are models
 		"views":     {7230, 3500},
 		"taskqueue": {2895, 1630}, // nine designs on three stores, one of them River
@@ -35,9 +35,11 @@ func budgets() map[string]budget {
 		"crawler": {5180, 1485},
 		// a search engine of its own, from the log to the merges, beside what the others have
 		"textsearch": {6510, 2500},
-		"checkout":   {3510, 1500},
-		// thirteen designs; the log of what is shed, losses of asynchronous commits, and their judges
-		"writeheavy": {4150, 1810},
+		// three stores, four roles and a provider of payments: 1,330 lines are models
+		"checkout": {4810, 1500},
+		// thirteen designs; the log of what is shed, losses of asynchronous commits, and their judges;
+		// 990 lines are models
+		"writeheavy": {4860, 1810},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"stampede/harness/sim"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
@@ -30,6 +31,15 @@ func compensationForgotten() variant {
 		}
 		return t.compensate(ctx, d, why)
 	}, calledBack)}
+	v.Model = modelled(func(m *shopModel) {
+		m.sellsAtOnce(func(t *payerModel, p *sim.Process, o orderRow, why error) {
+			if errors.Is(why, errSilent) {
+				t.forget(p, o.Key)
+				return
+			}
+			t.compensate(p, o, why)
+		})
+	})
 	return v
 }
 
@@ -39,4 +49,15 @@ func (t *payments) forget(ctx context.Context, d due) error {
 			ended_at = clock_timestamp() WHERE key = $1 AND state = 'pending' RETURNING key)
 		UPDATE attempts SET state = 'compensated' FROM over WHERE attempts.key = over.key`, d.Key)
 	return stores.Failed("cancelling an order", err)
+}
+
+// forget is that of payments.
+func (t *payerModel) forget(p *sim.Process, key string) {
+	t.own.Exec(p, costSettle, func() {
+		if o, is := t.orders.LockIf(p, key, isPending); is {
+			o.State, o.EndedNS = cancelled, t.now()
+			t.orders.Set(key, o)
+			t.attempt(p, o, compensated)
+		}
+	})
 }

@@ -27,6 +27,7 @@ func kafkaQueue() variant {
 		GivesUp:    "an answer at once: who joins knows only that there will be one",
 		Roles: []role{payer(), admitter(thousand, anyNumber, selectNext, nothingMore),
 			worker(decideThenCommit, decideInOrder, placeOrdered)},
+		Model: modelled(func(m *shopModel) { m.decidesLater(thenCommits) }),
 	})
 }
 

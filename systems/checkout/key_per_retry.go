@@ -17,6 +17,7 @@ func keyPerRetry() variant {
 	v.Idea = "row_lock whose clients mint a new idempotency key for each retry"
 	v.Guarantees = "no more orders than units"
 	v.GivesUp = "correctness: a request that is sent again is a second order"
+	v.Model = nil // whose attempts are known by their requests
 	v.Breaks = []sut.Break{{Invariant: OneOrder, Under: sut.Load},
 		{Invariant: SameToken, Under: sut.Load}}
 	// Nothing of a request is known again but its key.

@@ -3,7 +3,9 @@ package checkout
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"stampede/harness/sim"
 	"stampede/harness/sut"
 )
 
@@ -35,6 +37,14 @@ func offsetBeforeOrder() variant {
 			}, decideInOrder, placeCommitted, placeOrdered)},
 	})
 	v.State.Pending = openInQueue
+	v.Model = modelled(func(m *shopModel) {
+		m.decidesLater(func(p *sim.Process, decide, commit func()) {
+			commit()
+			p.Passed(placeCommitted)
+			decide()
+		})
+		m.pending = m.openInQueue
+	})
 	return v
 }
 
@@ -47,4 +57,12 @@ func openInQueue(ctx context.Context, st *opened) (left int64, what string, err 
 		(SELECT count(*) FROM attempts WHERE state = 'admitted' AND EXISTS (SELECT FROM steps
 			WHERE at > clock_timestamp() - interval '5 seconds' AND state <> 'paid'))`, nil, &left)
 	return left, fmt.Sprintf("%d attempts have not ended", left), err
+}
+
+func (m *shopModel) openInQueue() (n int64, what string) {
+	n = int64(m.waiting.Len() + m.due.Len())
+	if m.Sim.Now()-m.moved < 5*time.Second {
+		n += int64(m.admitted.Len())
+	}
+	return n, fmt.Sprintf("%d attempts have not ended", n)
 }

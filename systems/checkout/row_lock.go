@@ -28,6 +28,7 @@ func rowLock() variant {
 		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return lockingShop{newCounter(st)}, nil
 		},
+		Model: modelled(func(m *shopModel) { m.sellsAtOnce((*payerModel).compensate) }),
 	}
 }
 

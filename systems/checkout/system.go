@@ -31,6 +31,7 @@ func systemOf(designs ...variant) sut.System {
 		},
 		State:      common(),
 		Designs:    designs,
+		Costs:      assumedCosts,
 		Invariants: invariants,
 		Races: &sut.Races{Kinds: []string{KindJoin}, Least: 10,
 			Invariants: []string{NoOversell, OneOrder}},

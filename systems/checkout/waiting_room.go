@@ -60,6 +60,13 @@ func waitingRoom() variant {
 		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return roomShop{newCounter(st), edgeLua}, nil
 		},
+		Model: modelled(func(m *shopModel) {
+			q, s := m.queues(), m.reserves()
+			r := m.opensRoom()
+			q.admits(m.p.Batch, m.p.Room, r.show)
+			q.works(thenCommits, s.decideReserved)
+			m.pays((*payerModel).compensate)
+		}),
 	}
 }
 
@@ -122,13 +129,8 @@ func (s roomShop) pass(ctx context.Context, req JoinRequest) (ns int64, err erro
 // Poll compares the place in the token with how far the room is. Only an attempt whose turn has
 // come is looked at in Postgres.
 func (s roomShop) Poll(ctx context.Context, req PollRequest) (Progress, error) {
-	words := strings.Split(req.Token, ".")
-	if len(words) != 3 {
-		return Progress{}, ErrUnknownToken
-	}
-	product, bad := strconv.ParseUint(words[0], 10, 64)
-	place, worse := strconv.ParseInt(words[1], 10, 64)
-	if errors.Join(bad, worse) != nil || product == 0 || !s.Params.has(product) {
+	product, place, is := s.Params.placeIn(req.Token)
+	if !is {
 		return Progress{}, ErrUnknownToken
 	}
 	admittedTo, err := s.admittedTo(ctx, product)
@@ -143,6 +145,17 @@ func (s roomShop) Poll(ctx context.Context, req PollRequest) (Progress, error) {
 		p.Position = 1 // it took its place early, and was written late: it is among the next
 	}
 	return p, err
+}
+
+// placeIn is what a token says, if it is one.
+func (p Params) placeIn(token string) (product uint64, place int64, is bool) {
+	words := strings.Split(token, ".")
+	if len(words) != 3 {
+		return 0, 0, false
+	}
+	product, bad := strconv.ParseUint(words[0], 10, 64)
+	place, worse := strconv.ParseInt(words[1], 10, 64)
+	return product, place, errors.Join(bad, worse) == nil && product > 0 && p.has(product)
 }
 
 // How far a room is stands in Redis as the identity of the server process and the place: what a

@@ -3,6 +3,7 @@ package writeheavy
 import (
 	"context"
 
+	"stampede/harness/sim"
 	"stampede/harness/sut"
 )
 
@@ -34,5 +35,14 @@ func batchAckedEarly() variant {
 			return q, err
 		},
 		State: auditedQueue(),
+		Model: modelled(func(m *countersModel) {
+			m.serve = func() *modelService {
+				b := m.queues()
+				return b.service(func(_ *sim.Process, list []AddRequest) []error {
+					_, errs := b.put(list)
+					return errs
+				})
+			}
+		}),
 	}
 }

@@ -67,6 +67,7 @@ func logFirst() variant {
 			},
 			Audit: audited(Contract{AsOf: true, Attempts: 1}, readLog),
 		},
+		Model: modelled(func(m *countersModel) { m.logs() }),
 	}
 }
 

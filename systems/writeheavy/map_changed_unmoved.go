@@ -44,20 +44,19 @@ func mapChangedUnmoved() variant {
 			}
 			return s, nil
 		},
-		Model: modelled(changesMap),
+		Model: modelled(func(m *countersModel) { m.serve = m.changesMap }),
 	}
 }
 
 // changesMap is its model.
-func changesMap(m *countersModel) *modelService {
+func (m *countersModel) changesMap() *modelService {
 	adds := 0
-	b := newBatcherModel(m, func(p *sim.Process, batch []AddRequest) error {
-		var version, shards int
+	b := m.shards(func(p *sim.Process) (version, shards int) {
 		m.db.Exec(p, costNewest, func() { version, shards = m.newest() })
-		return m.flush(p, batch, version, shards)
+		return version, shards
 	})
-	return &modelService{m, func(p *sim.Process, list []AddRequest) []error {
-		errs := b.join(p, list)
+	return b.service(func(p *sim.Process, list []AddRequest) []error {
+		errs := b.sounds(p, list)
 		for _, err := range errs {
 			if err != nil {
 				continue
@@ -70,5 +69,5 @@ func changesMap(m *countersModel) *modelService {
 			}
 		}
 		return errs
-	}, b.waiting}
+	})
 }

@@ -1,13 +1,17 @@
 package writeheavy
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/design"
+	"stampede/harness/sim"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
@@ -34,7 +38,93 @@ func queueAndBatch() variant {
 			return openQueue(st, committed)
 		},
 		State: auditedQueue(),
+		Model: modelled(func(m *countersModel) {
+			m.serve = func() *modelService {
+				b := m.queues()
+				return b.service(b.join)
+			}
+		}),
 	}
+}
+
+// queues is queue: a batch that fails is tried again or split.
+func (m *countersModel) queues() *batcherModel {
+	var b *batcherModel
+	b = newBatcherModel(m, func(p *sim.Process, batch []*modelWaiting) { b.deliver(p, batch) })
+	m.more = func(a *Audit) {
+		a.Contract.Attempts, a.Batches = int64(m.p.Attempts), []BatchRow{}
+		for _, n := range m.batches.Keys() {
+			row, _ := m.batches.Get(n)
+			a.Batches = append(a.Batches, row)
+		}
+	}
+	return b
+}
+
+// deliver is queue.deliver.
+func (b *batcherModel) deliver(p *sim.Process, batch []*modelWaiting) {
+	err := b.attempts(p, batch)
+	switch {
+	case err == nil || !errors.Is(err, ErrRejected):
+		told(batch, err)
+	case len(batch) > 1:
+		half := len(batch) / 2
+		b.deliver(p, batch[:half])
+		b.deliver(p, batch[half:])
+	default:
+		lost := p.Within(b.limit, func() {
+			b.db.Exec(p, costBury, func() { b.bury(p, batch[0].AddRequest, b.p.Attempts) })
+		})
+		told(batch, cmp.Or(lost, err))
+	}
+}
+
+// attempts is queue.attempts.
+func (b *batcherModel) attempts(p *sim.Process, batch []*modelWaiting) error {
+	most, refused := b.p.Attempts, 0
+	if len(batch) > 1 {
+		most = togetherMost
+	}
+	for began := p.Now(); ; {
+		p.Passed(placeCollected)
+		var err error
+		if failed := p.Within(b.limit, func() { err = b.commits(p, batch) }); failed != nil {
+			err = failed
+		}
+		switch {
+		case err == nil:
+			p.Passed(placeWritten)
+			return nil
+		case errors.Is(err, ErrRejected):
+			if refused++; refused >= most {
+				return err
+			}
+		case p.Now()-began > b.limit/2:
+			return err
+		default:
+			p.Do(b.Sim.Delay(time.Duration(b.draw.IntN(int(triesPause)))))
+		}
+	}
+}
+
+// commits is committed. What the tables refuse in it rolls it back.
+func (b *batcherModel) commits(p *sim.Process, batch []*modelWaiting) error {
+	return b.db.Transaction(p, func() (err error) {
+		b.db.Query(p, costBatch, func() {
+			b.written++
+			b.batches.TryLock(b.written) // nobody else knows it
+			b.batches.Set(b.written, BatchRow{int64(len(batch))})
+		})
+		list := placed(batch, func(AddRequest) int { return 0 })
+		b.db.QueryTimes(p, costApply, float64(len(list)), func() {
+			if slices.ContainsFunc(list, func(c counted) bool { return !sound(c.Delta) }) {
+				err = ErrRejected
+				return
+			}
+			b.apply(p, 1, list)
+		})
+		return err
+	})
 }
 
 // auditedQueue has the batches, once those in memory are written.

@@ -16,5 +16,5 @@ func reduceAddsResent() variant {
 		Guarantees: "what left its edge is not lost",
 		GivesUp:    "that a partial sum is counted once, when its reply was lost",
 		Breaks:     []sut.Break{{Invariant: OncePerOp, Under: sut.LostAck}},
-	}, luaTake)
+	}, luaTake, false)
 }

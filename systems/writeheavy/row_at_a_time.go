@@ -27,7 +27,7 @@ func rowAtATime() variant {
 		Open: func(_ context.Context, st *opened) (Counters, error) {
 			return service{now{st}, rows{st}.add, 1}, nil
 		},
-		Model: modelled(addsRows),
+		Model: modelled(func(m *countersModel) { m.serve = m.addsRows }),
 	}
 }
 
@@ -53,11 +53,11 @@ func (r rows) add(ctx context.Context, req AddRequest) error {
 }
 
 // addsRows is its model.
-func addsRows(m *countersModel) *modelService {
+func (m *countersModel) addsRows() *modelService {
 	one := func(p *sim.Process, req AddRequest) error {
 		return m.db.Transaction(p, func() error {
 			fresh := false
-			m.db.Query(p, costInsert, func() { fresh = sound(req.Delta) && m.insert(p, req) })
+			m.db.Query(p, costInsert, func() { fresh = sound(req.Delta) && m.insert(p, req, 0) })
 			switch {
 			case !sound(req.Delta):
 				return ErrRejected
@@ -67,7 +67,7 @@ func addsRows(m *countersModel) *modelService {
 			return nil
 		})
 	}
-	return &modelService{m, func(p *sim.Process, list []AddRequest) []error {
+	return &modelService{countersModel: m, add: func(p *sim.Process, list []AddRequest) []error {
 		errs := make([]error, len(list))
 		for i, req := range list {
 			if failed := p.Try(func() { errs[i] = one(p, req) }); failed != nil {
@@ -75,5 +75,5 @@ func addsRows(m *countersModel) *modelService {
 			}
 		}
 		return errs
-	}, nil}
+	}}
 }

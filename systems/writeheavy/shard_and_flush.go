@@ -8,6 +8,7 @@ import (
 
 	"stampede/harness/sim"
 	"stampede/harness/stores"
+	"stampede/harness/sut"
 )
 
 // shardAndFlush splits each counter over shards, and writes what has come together at once.
@@ -33,25 +34,50 @@ func shardAndFlush() variant {
 			}), nil
 		},
 		Roles: []role{compactor(sqlCompact)},
-		Model: modelled(func(m *countersModel) *modelService {
-			b := newBatcherModel(m, func(p *sim.Process, batch []AddRequest) error {
-				return m.flush(p, batch, 1, m.p.Shards)
-			})
-			return &modelService{m, b.join, b.waiting}
-		}, (*countersModel).compact),
+		Model: modelled(func(m *countersModel) {
+			m.serve = func() *modelService {
+				b := m.shards(func(*sim.Process) (int, int) { return 1, m.p.Shards })
+				return b.service(b.sounds)
+			}
+			m.Role("compactor", 1, sut.AfterError, sim.Only(m.compact))
+		}),
 	}
 }
 
-// flush is sharded.flush.
-func (m *countersModel) flush(p *sim.Process, batch []AddRequest, version, shards int) error {
-	list := make([]counted, len(batch))
-	for i, a := range batch {
-		list[i] = counted{AddRequest: a, shard: shardOf(a.User, shards)}
-	}
-	return m.db.Transaction(p, func() error {
-		m.db.Query(p, costApply, func() { m.apply(p, version, list) })
-		return nil
+// shards is the batcher of sharded.
+func (m *countersModel) shards(current func(*sim.Process) (version, shards int)) *batcherModel {
+	return newBatcherModel(m, func(p *sim.Process, batch []*modelWaiting) {
+		p.Passed(placeCollected)
+		err := p.Within(m.limit, func() {
+			version, shards := current(p)
+			list := placed(batch, func(a AddRequest) int { return shardOf(a.User, shards) })
+			_ = m.db.Transaction(p, func() error {
+				m.db.QueryTimes(p, costApply, float64(len(list)), func() { m.apply(p, version, list) })
+				return nil
+			})
+		})
+		if err == nil {
+			p.Passed(placeWritten)
+		}
+		told(batch, err)
 	})
+}
+
+// sounds is sharded.sound.
+func (b *batcherModel) sounds(p *sim.Process, list []AddRequest) []error {
+	var good []AddRequest
+	for _, req := range list {
+		if sound(req.Delta) {
+			good = append(good, req)
+		}
+	}
+	made, errs := b.join(p, good), make([]error, len(list))
+	for i, req := range list {
+		if errs[i] = ErrRejected; sound(req.Delta) {
+			errs[i], made = made[0], made[1:]
+		}
+	}
+	return errs
 }
 
 // compact is the compactor.

@@ -56,9 +56,10 @@ type held struct {
 }
 
 const (
-	// pollMost is how many records are read at once, and pollWait how long one is waited for.
-	pollMost = 2000
-	pollWait = 100 * time.Millisecond
+	// PollMost is how many records are read at once.
+	PollMost = 2000
+	// PollWait is how long one is waited for.
+	PollWait = 100 * time.Millisecond
 	// rebalance is how long members have at least to store what they give up.
 	rebalance = 5 * time.Second
 )
@@ -138,9 +139,9 @@ func (r *Reader) leave(ctx context.Context, gone []int32, orderly bool) {
 
 // step reads what one poll brings, and stores it if it is time.
 func (r *Reader) step(ctx context.Context, client *kgo.Client, stored *time.Time) error {
-	waiting, cancel := context.WithTimeout(ctx, min(pollWait, r.Every))
+	waiting, cancel := context.WithTimeout(ctx, min(PollWait, r.Every))
 	defer cancel()
-	fetches := client.PollRecords(waiting, pollMost)
+	fetches := client.PollRecords(waiting, PollMost)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range fetches.Errors() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/sim"
 	"stampede/harness/sut"
 )
 
@@ -25,6 +26,7 @@ func ackBeforeEffect() variant {
 		Guarantees: "no message is processed twice",
 		GivesUp:    "the effects of messages that a consumer had acknowledged when it crashed",
 		Breaks:     breaksUnder(sut.RoleCrash, EffectsOnce),
+		Model:      modelled(func(m *model) { m.works = (*modelServer).ackThenEffect }),
 	}, func(t *table) messages { return ackFirst{t} })
 }
 
@@ -43,6 +45,21 @@ func (t ackFirst) work(ctx context.Context, queue string, batch []Delivery) erro
 	}
 	t.Config.Passed(PlaceBetween)
 	return workError(t.storeDone(ctx, queue, batch, done.Done))
+}
+
+// ackThenEffect is ackFirst.work.
+func (s *modelServer) ackThenEffect(p *sim.Process, queue string, batch []Delivery) error {
+	if slices.ContainsFunc(batch, indigestible) {
+		return errIndigestible
+	}
+	var good []Delivery
+	s.conns.Exec(p, costAck, func() {
+		for _, done := range s.settle(p, queue, KindAck, readReceipts(receiptsOf(batch)), 0) {
+			good = append(good, batch[done.at])
+		}
+	})
+	p.Passed(PlaceBetween)
+	return s.conns.Transaction(p, func() error { return s.storeEffects(p, queue, good) })
 }
 
 // indigestible is what the table of effects will say of a message.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stampede/harness/check"
+	"stampede/harness/judge"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -78,15 +79,15 @@ func TestSameSeed(t *testing.T) {
 	}
 }
 
-// keepFaults leaves out the faults that no simulation knows or that strike a store which no design
-// has, and then what they alone may provoke. It is false if nothing is left of them.
+// keepFaults leaves out the faults that no simulation knows or that no design feels, and then what
+// they alone may provoke. It is false if nothing is left of them.
 func keepFaults(p *plan) bool {
 	all := p.scenario.Faults
 	p.scenario.Faults = slices.DeleteFunc(slices.Clone(all), func(f scenario.Fault) bool {
 		needed := f.Target == string(sut.Postgres)
 		for _, name := range p.scenario.Variants {
 			v, _ := p.resolved.System.Variant(name)
-			needed = needed || slices.Contains(v.Needs, sut.Service(f.Target))
+			needed = needed || judge.Feels(v, f)
 		}
 		return !needed || run.CheckSimulated([]scenario.Fault{f}) != nil
 	})

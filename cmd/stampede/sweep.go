@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sim"
 	"stampede/reports/answer"
+	"stampede/reports/page"
 	"stampede/reports/words"
 )
 
@@ -43,6 +46,7 @@ func parseSweep(text string) (s sweeping, err error) {
 		}
 		s.values = append(s.values, x)
 	}
+	slices.Sort(s.values)
 	// A wrong path is told before anything is simulated.
 	_, _, err = s.at(s.values[0], sim.DefaultMachine())
 	return s, err
@@ -66,15 +70,8 @@ func (s sweeping) at(value float64, m sim.Machine) (sim.Machine, []string, error
 	return m, nil, m.Validate()
 }
 
-// sweepRow is what came of one value for one design.
-type sweepRow struct {
-	design, bottleneck string
-	value, perS        float64
-	p50, p99           int64
-}
-
 // sweepAll simulates a scenario once for each value and prints a table for each design, with
-// what was waited for longest.
+// what was waited for longest; --html writes them as a page with curves.
 func (a *app) sweepAll(name string, f runFlags) error {
 	s, err := parseSweep(f.sweep)
 	if err != nil {
@@ -84,50 +81,55 @@ func (a *app) sweepAll(name string, f runFlags) error {
 	if err != nil {
 		return withCode(exitEnvironment, err)
 	}
-	var rows []sweepRow
+	told := page.Sweep{Scenario: name, Path: s.path, Known: f.simulated.Known}
+	for _, design := range f.variants {
+		told.Designs = append(told.Designs, page.SweptDesign{Name: design})
+	}
 	for _, value := range s.values {
-		var more []sweepRow
-		if more, err = a.sweepOne(a.interrupts.soft, root, name, f, s, value); err != nil {
+		if err = a.sweepOne(a.interrupts.soft, root, f, s, value, &told); err != nil {
 			break
 		}
 		a.logf("%s = %v is simulated", s.path, value)
-		rows = append(rows, more...)
 	}
 	if err = errors.Join(err, os.RemoveAll(root)); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s · %s, costs: %s\n", answer.SimulatedWord, s.path, f.simulated.Known)
-	for _, design := range f.variants {
-		a.tellSweep(s.path, design, slices.DeleteFunc(slices.Clone(rows), func(r sweepRow) bool {
-			return r.design != design
-		}))
+	fmt.Fprintf(a.stdout, "%s · %s, costs: %s\n", answer.SimulatedWord, s.path, told.Known)
+	for _, d := range told.Designs {
+		a.tellSweep(s.path, d)
 	}
-	return nil
+	if f.html == "" {
+		return nil
+	}
+	return withCode(exitEnvironment, writeFile(f.html, func(w io.Writer) error {
+		return page.WriteSweep(w, told)
+	}))
 }
 
-// sweepOne simulates all designs with one value.
+// sweepOne simulates all designs with one value, and adds what came of it.
 func (a *app) sweepOne(
-	ctx context.Context, root, name string, f runFlags, s sweeping, value float64,
-) (rows []sweepRow, err error) {
+	ctx context.Context, root string, f runFlags, s sweeping, value float64, told *page.Sweep,
+) error {
 	machine, set, err := s.at(value, f.simulated.Machine)
 	if err != nil {
-		return nil, usage(err)
+		return usage(err)
 	}
 	if s.path == sweepScale {
 		f.scale *= value
 	}
 	f.set = slices.Concat(f.set, set)
-	plan, err := f.plan(name)
+	plan, err := f.plan(told.Scenario)
 	if err == nil {
 		err = f.checkModels(plan)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	seed, err := parseSeed(f.seed)
 	if err != nil {
-		return nil, usage(err)
+		return usage(err)
 	}
+	told.Question = plan.Scenario.Question
 	plan = plan.shortest()
 	_, summary, err := run.Run(ctx, a.interrupts.hard, run.Options{Scenario: plan.Scenario,
 		System: plan.System, Params: plan.Params, Seed: seed, Root: root, Tool: tool(),
@@ -138,19 +140,31 @@ func (a *app) sweepOne(
 		err = failedRepeat(summary)
 	}
 	if err != nil {
-		return nil, a.runError(err, "")
+		return a.runError(err, "")
 	}
 	for _, v := range summary.Variants {
-		rows = append(rows, sweepRowOf(v, value))
+		for i := range told.Designs {
+			if d := &told.Designs[i]; d.Name == v.Name {
+				d.Points = append(d.Points, sweptPoint(v, value))
+				d.Wrong = d.Wrong || broken(v)
+			}
+		}
 	}
-	return rows, nil
+	return nil
 }
 
-func sweepRowOf(v rundir.Variant, value float64) sweepRow {
-	r := sweepRow{design: v.Name, value: value, perS: v.ThroughputPerS,
-		p50: v.Latency.Response.P50, p99: v.Latency.Response.P99}
+// broken says that a design broke an invariant, whether or not it was known to.
+func broken(v rundir.Variant) bool {
+	return slices.ContainsFunc(v.Invariants, func(i check.Verdict) bool {
+		return i.Status == check.Broken
+	})
+}
+
+func sweptPoint(v rundir.Variant, value float64) page.SweptPoint {
+	r := page.SweptPoint{Value: value, PerS: v.ThroughputPerS,
+		P50: v.Latency.Response.P50, P99: v.Latency.Response.P99}
 	if len(v.Repeats) > 0 {
-		r.bottleneck = v.Repeats[0].Bottleneck
+		r.Bottleneck = v.Repeats[0].Bottleneck
 	}
 	return r
 }
@@ -159,20 +173,20 @@ func sweepRowOf(v rundir.Variant, value float64) sweepRow {
 const barWidth = 24
 
 // tellSweep prints what came of a design, with its throughput as a curve.
-func (a *app) tellSweep(path, design string, rows []sweepRow) {
+func (a *app) tellSweep(path string, d page.SweptDesign) {
 	most := 0.0
-	for _, r := range rows {
-		most = max(most, r.perS)
+	for _, r := range d.Points {
+		most = max(most, r.PerS)
 	}
-	fmt.Fprintf(a.stdout, "\n%s\n%12s %12s %10s %10s\n", design, path, "successes", "p50", "p99")
-	for _, r := range rows {
-		bar := strings.Repeat("█", int(barWidth*r.perS/max(most, 1)+0.5))
-		fmt.Fprintf(a.stdout, "%12v %12s %10s %10s  %s\n", r.value, words.Rate(r.perS),
-			words.Latency(r.p50), words.Latency(r.p99), bar)
+	fmt.Fprintf(a.stdout, "\n%s\n%12s %12s %10s %10s\n", d.Name, path, "successes", "p50", "p99")
+	for _, r := range d.Points {
+		bar := strings.Repeat("█", int(barWidth*r.PerS/max(most, 1)+0.5))
+		fmt.Fprintf(a.stdout, "%12v %12s %10s %10s  %s\n", r.Value, words.Rate(r.PerS),
+			words.Latency(r.P50), words.Latency(r.P99), bar)
 	}
-	for i, r := range rows {
-		if i == 0 || i == len(rows)-1 {
-			fmt.Fprintf(a.stdout, "%s = %v: %s\n", path, r.value, r.bottleneck)
+	for i, r := range d.Points {
+		if i == 0 || i == len(d.Points)-1 {
+			fmt.Fprintf(a.stdout, "%s = %v: %s\n", path, r.Value, r.Bottleneck)
 		}
 	}
 }

@@ -23,7 +23,8 @@ import (
 	"stampede/reports/words"
 )
 
-//go:embed page.gohtml parts.gohtml compare.gohtml index.gohtml knee.gohtml page.css page.js
+//go:embed page.gohtml parts.gohtml compare.gohtml index.gohtml knee.gohtml sweep.gohtml
+//go:embed page.css page.js
 var assets embed.FS
 
 // page is what the template shows.

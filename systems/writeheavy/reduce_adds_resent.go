@@ -16,5 +16,6 @@ func reduceAddsResent() variant {
 		Guarantees: "what left its edge is not lost",
 		GivesUp:    "that a partial sum is counted once, when its reply was lost",
 		Breaks:     []sut.Break{{Invariant: OncePerOp, Under: sut.LostAck}},
-	}, luaTake, false)
+		Model:      modelled(func(m *countersModel) { m.reduces(false) }),
+	}, luaTake)
 }

@@ -51,13 +51,12 @@ func reduceTree() variant {
 		Guarantees: "a sum is applied once; an edge that dies takes no more than its open window with it",
 		GivesUp:    "durability for the length of a window, and if Redis forgets; reads of now",
 		Breaks:     []sut.Break{{Invariant: AckedKept, Under: sut.PowerLoss}},
-	}, luaOnce+luaTake, true)
+		Model:      modelled(func(m *countersModel) { m.reduces(true) }),
+	}, luaOnce+luaTake)
 }
 
-// treeOf completes a tree by the script with which the middle takes partial sums in, each once or
-// not.
-func treeOf(v variant, take string, once bool) variant {
-	v.Model = modelled(func(m *countersModel) { m.reduces(once) })
+// treeOf completes a tree by the script with which the middle takes partial sums in.
+func treeOf(v variant, take string) variant {
 	v.Needs = []sut.Service{sut.Redis}
 	v.Places = []string{placeCollected, placeSent}
 	v.Open = func(_ context.Context, st *opened) (Counters, error) { return openEdge(st, take) }

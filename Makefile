@@ -15,7 +15,7 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-others test-runs test-raced test-packages test-rest test-later test-systems test-all test-seeds test-containers test-swarm test-report bench throughput fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-others test-runs test-raced test-packages test-rest test-later test-systems test-all test-seeds test-containers test-swarm test-kubernetes test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -160,6 +160,9 @@ test-containers: build ## Run the store-backed tests on containers, and stampede
 
 test-swarm: ## Run several generators on a Docker Swarm of three nodes in network namespaces (needs root and dockerd)
 	docker/swarm/test.sh
+
+test-kubernetes: ## The same on a Kubernetes of one node, built from its modules once, for half an hour (needs root and containerd)
+	docker/kubernetes/test.sh
 
 test-report: ## Open the report and the pages of ui in headless Chromium and check them
 	$(GO) test -tags browser -timeout 10m ./reports/...

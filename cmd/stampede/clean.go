@@ -11,11 +11,13 @@ import (
 	"stampede/harness/env"
 	"stampede/harness/env/containers"
 	"stampede/harness/env/external"
+	"stampede/harness/env/kubernetes"
 	"stampede/harness/env/processes"
 )
 
 func newClean(a *app) *cobra.Command {
 	var servers env.Spec
+	var namespace string
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "clean",
@@ -29,21 +31,27 @@ own servers the data of another host's run is kept too, and named.
 With --dry-run it names all of this and removes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.clean(servers, dry)
+			return a.clean(servers, namespace, dry)
 		},
 	}
 	cmd.Flags().StringVar(&servers.PostgresURL, "postgres-url", "", "clean this Postgres too")
 	cmd.Flags().StringVar(&servers.RedisURL, "redis-url", "", "clean this Redis too")
 	cmd.Flags().StringSliceVar(&servers.KafkaBrokers, "kafka-brokers", nil,
 		"clean this Kafka too: some of its brokers, host:port,host:port")
+	cmd.Flags().StringVar(&namespace, "namespace", "", "clean this `namespace` of the Kubernetes of "+
+		"KUBECONFIG too")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, and remove nothing")
 	return cmd
 }
 
-func (a *app) clean(servers env.Spec, dry bool) error {
+func (a *app) clean(servers env.Spec, namespace string, dry bool) error {
 	ctx, cancel := context.WithTimeout(a.interrupts.soft, 2*time.Minute)
 	defer cancel()
 	removed, err := sweep(ctx, dry)
+	if namespace != "" {
+		jobs, errJobs := kubernetes.Sweep(ctx, namespace, dry)
+		removed, err = append(removed, jobs...), errors.Join(err, errJobs)
+	}
 	gone, left, errExternal := external.Sweep(ctx, servers, dry)
 	removed = append(removed, gone...)
 	gives, stays := "removed", "left"

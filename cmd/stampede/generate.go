@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"stampede/harness/deploy"
 	"stampede/harness/env"
 	"stampede/harness/env/containers"
+	"stampede/harness/env/kubernetes"
 	"stampede/harness/env/processes"
 	"stampede/harness/generators"
 	"stampede/harness/run"
@@ -100,15 +102,22 @@ func indexOf(given string, getenv func(string) string) (int, error) {
 
 // generatorFlags say who offers the load of a run.
 type generatorFlags struct {
-	count                    int
-	engine, image, advertise string
+	count                               int
+	engine, image, advertise, namespace string
 }
 
 // engines are what places generators.
-func engines() []string { return []string{generators.Local{}.Name(), containers.Swarm{}.Name()} }
+func engines() []string {
+	return []string{generators.Local{}.Name(), containers.Swarm{}.Name(), kubernetes.Engine{}.Name()}
+}
 
-// onSwarm says that they are placed on the nodes of a swarm.
-func (g *generatorFlags) onSwarm() bool { return g.used() && g.engine == containers.Swarm{}.Name() }
+// elsewhere says that they are placed on other machines.
+func (g *generatorFlags) elsewhere() bool {
+	return g.used() && g.engine != generators.Local{}.Name()
+}
+
+// inPods says that they are placed on a Kubernetes.
+func (g *generatorFlags) inPods() bool { return g.used() && g.engine == kubernetes.Engine{}.Name() }
 
 func (g *generatorFlags) used() bool { return g.count > 0 }
 
@@ -119,20 +128,22 @@ func (f *runFlags) checkGenerators() error {
 	case f.changed("generators") && g.count < 1:
 		return errors.New("--generators must be more than zero")
 	case !g.used():
-		for _, name := range []string{"engine", "generator-image", "advertise"} {
+		for _, name := range []string{"engine", "generator-image", "advertise", "namespace"} {
 			if f.changed(name) {
 				return fmt.Errorf("--%s is for --generators", name)
 			}
 		}
 		return nil
 	case !slices.Contains(engines(), g.engine):
-		return fmt.Errorf("--engine is %q; expected %s%s", g.engine, strings.Join(engines(), " or "),
+		return fmt.Errorf("--engine is %q; expected %s%s", g.engine, strings.Join(engines(), ", "),
 			didYouMean(g.engine, engines()))
-	case !f.onSwarm() && f.changed("generator-image"):
-		return errors.New("--generator-image is for --engine swarm")
-	case f.onSwarm() && f.advertise == "":
-		return errors.New("--engine swarm needs --advertise, an address of this machine that the " +
-			"nodes reach")
+	case !f.elsewhere() && f.changed("generator-image"):
+		return errors.New("--generator-image is for --engine swarm or kubernetes")
+	case !f.inPods() && f.changed("namespace"):
+		return errors.New("--namespace is for --engine kubernetes")
+	case f.elsewhere() && f.advertise == "":
+		return fmt.Errorf("--engine %s needs --advertise, an address of this machine that the nodes "+
+			"reach", f.engine)
 	case f.advertise != "" && net.ParseIP(f.advertise) == nil:
 		return fmt.Errorf("--advertise is %q; expected an IP address of this machine", f.advertise)
 	case f.sideBySide:
@@ -181,11 +192,37 @@ func (f *runFlags) placer() (*run.Generators, error) {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
 	var engine env.Engine = generators.Local{Launcher: processes.Launcher{Command: []string{self}}}
-	if f.onSwarm() {
+	switch f.engine {
+	case containers.Swarm{}.Name():
 		engine = containers.Swarm{Image: f.image}
+	case kubernetes.Engine{}.Name():
+		engine = kubernetes.Engine{Image: f.image, Namespace: f.namespace}
 	}
 	return &run.Generators{Count: f.count, Engine: engine, Host: f.advertise,
 		TargetCA: string(f.given.authorityText)}, nil
+}
+
+// findPlacer is the placer of a run, which can do it. Where that is a Kubernetes, what dead runs
+// left in the namespace, which is returned, goes first.
+func (a *app) findPlacer(ctx context.Context, f runFlags) (
+	g *run.Generators, place string, err error,
+) {
+	if g, err = f.placer(); err != nil || g == nil {
+		return nil, "", err
+	}
+	if f.inPods() {
+		if place, err = (kubernetes.Engine{Namespace: f.namespace}).Where(); err != nil {
+			return nil, "", err
+		}
+		removed, err := kubernetes.Sweep(ctx, place, false)
+		for _, what := range removed {
+			a.logf("removed %s, which a dead run had left", what)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	return g, place, g.Engine.Available(ctx)
 }
 
 // showGenerators shows what an engine would be given.

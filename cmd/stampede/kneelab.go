@@ -48,7 +48,7 @@ func (l *kneeLab) start() (err error) {
 		return err
 	}
 	l.opts.Guard = func(runID string) (func(bool) error, error) {
-		return l.guard(l.opts.Scenario.Deploy == deploy.Containers, runID)
+		return l.guard(l.opts.Scenario.Deploy == deploy.Containers, runID, "")
 	}
 	spec := l.opts.Spec
 	spec.RunID, spec.Dir = l.dir.ID(), l.dir.File("logs")

@@ -63,8 +63,9 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "damage": damage, "interrupt": interrupt,
-			"offers": offers, "loses": loses, "onnode": onNode, "atonce": atOnce, "emptyswarm": emptySwarm,
-			"busyport": busyPort, "serve": serve, "post": post,
+			"offers": offers, "loses": loses, "onnode": onNode, "atonce": atOnce,
+			"emptycluster": emptyCluster,
+			"busyport":     busyPort, "serve": serve, "post": post,
 			"answer": answered, "shop": shop,
 			"smalldisk": smallDisk, "ends": ends, "whilerunning": whileRunning, "stopped": stopped,
 			"keptby": keptBy, "order": order, "edit": edit, "pretend": pretend,
@@ -88,8 +89,13 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PATH", e.Getenv("PATH")+":"+os.Getenv("PATH"))
 			if swarm := os.Getenv(swarmVariable); swarm != "" {
 				e.Setenv("DOCKER_HOST", "unix://"+swarm+"/1/docker.sock")
-				e.Setenv("ADDRESS", os.Getenv("STAMPEDE_TEST_ADDRESS"))
+				e.Setenv("ENGINE", "swarm")
 			}
+			if cluster := os.Getenv(kubernetesVariable); cluster != "" {
+				e.Setenv("KUBECONFIG", cluster+"/kubeconfig-user")
+				e.Setenv("ENGINE", "kubernetes")
+			}
+			e.Setenv("ADDRESS", os.Getenv("STAMPEDE_TEST_ADDRESS"))
 			return nil
 		},
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stampede/harness/env/containers"
+	"stampede/harness/env/kubernetes"
 )
 
 // newID labels what a command starts.
@@ -26,13 +27,13 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// guard starts a process that removes a run's containers when this one is
-// gone, however it went, if there are to be any: it waits for the end of a pipe that only this
-// process holds. Local processes need no guard, the kernel ends them with
-// their parent. The returned function ends the guard, which removes what is left
-// unless that is to be kept.
-func (a *app) guard(inContainers bool, runID string) (func(keep bool) error, error) {
-	if !inContainers {
+// guard starts a process, if one is needed, that removes a run's containers when this process is
+// gone, however it ended, and its generators from a namespace of a Kubernetes, unless that is "".
+// The guard waits for the end of a pipe that only this process holds. Local processes need no
+// guard, the kernel ends them with their parent. The returned function ends the guard, which
+// removes what is left unless that is to be kept.
+func (a *app) guard(needed bool, runID, namespace string) (func(keep bool) error, error) {
+	if !needed {
 		return func(bool) error { return nil }, nil
 	}
 	self, err := os.Executable()
@@ -43,7 +44,7 @@ func (a *app) guard(inContainers bool, runID string) (func(keep bool) error, err
 	if err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
-	cmd := exec.Command(self, "reap", "--run", runID)
+	cmd := exec.Command(self, "reap", "--run", runID, "--namespace", namespace)
 	cmd.Stdin = read
 	// A group of its own: Ctrl-C on the terminal must not end the guard.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -68,7 +69,7 @@ const keepWord = "keep"
 
 // newReap is the guard's side.
 func newReap() *cobra.Command {
-	var runID string
+	var runID, namespace string
 	cmd := &cobra.Command{
 		Use:    "reap",
 		Short:  "Remove a run's containers when standard input ends",
@@ -82,9 +83,14 @@ func newReap() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			return containers.RemoveRun(ctx, runID)
+			err := containers.RemoveRun(ctx, runID)
+			if namespace != "" {
+				err = errors.Join(err, kubernetes.RemoveRun(ctx, namespace, runID))
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&runID, "run", "", "the run's id")
+	cmd.Flags().StringVar(&namespace, "namespace", "", "where its generators are on a Kubernetes")
 	return cmd
 }

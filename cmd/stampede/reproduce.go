@@ -56,7 +56,8 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if f.used() {
 		line = append(line, "--generators", strconv.Itoa(f.count), "--engine", f.engine)
 		line.flag("--advertise", f.advertise)
-		if f.onSwarm() {
+		line.flag("--namespace", f.namespace)
+		if f.elsewhere() {
 			line.flag("--generator-image", f.image)
 		}
 	}

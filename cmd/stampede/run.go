@@ -215,9 +215,11 @@ func (a *app) perform(
 	if f.keep {
 		opts.Kept = func(places []run.Place) { p.kept = places }
 	}
+	place := "" // the namespace of generators in pods
 	opts.Guard = func(runID string) (func(bool) error, error) {
 		inContainers := opts.Provider != nil && opts.Provider.Name() == env.Containers
-		return a.guard(inContainers || f.onSwarm() || plan.Scenario.Deploy == deploy.Containers, runID)
+		return a.guard(inContainers || f.elsewhere() || plan.Scenario.Deploy == deploy.Containers, runID,
+			place)
 	}
 	designs := len(plan.Scenario.Variants)
 	if f.target != "" {
@@ -235,10 +237,7 @@ func (a *app) perform(
 		}
 		p.detailf("backend: %s", opts.BackendReason)
 	}
-	if opts.Generators, err = f.placer(); err == nil && opts.Generators != nil {
-		err = opts.Generators.Engine.Available(soft)
-	}
-	if err != nil {
+	if opts.Generators, place, err = a.findPlacer(soft, f); err != nil {
 		return "", rundir.Summary{}, a.failed(exitEnvironment, fmt.Errorf("--engine %s: %w", f.engine,
 			err))
 	}

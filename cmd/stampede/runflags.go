@@ -135,18 +135,20 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.IntVar(&f.count, "generators", 0, "let so many processes offer the load, each its part of "+
 		"it, in place of this one; the API is then served to them")
 	fl.StringVar(&f.engine, "engine", "local", "who places the generators: local, as processes of "+
-		"this machine, or swarm, on the nodes of a Docker Swarm")
+		"this machine, swarm, on the nodes of a Docker Swarm, or kubernetes, in a Job")
 	fl.StringVar(&f.image, "generator-image", containers.StampedeImage, "stampede's `image` on the "+
 		"nodes: one that each has, or NAME@sha256:… of a registry")
 	fl.StringVar(&f.advertise, "advertise", "", "the `address` of this machine at which generators "+
 		"on others reach it; loopback by default")
+	fl.StringVar(&f.namespace, "namespace", "", "the `namespace` of the Job; by default the one of "+
+		"KUBECONFIG's context")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show the resolved plan and run nothing")
 	f.defineRunning(cmd)
 	f.defineOutput(cmd)
 	flagGroups(cmd,
 		[]string{"Load", "profile", "duration", "rate", "repeats", "seed", "fault", "set",
 			"interleave", "side-by-side", "again", "noise-floor", "timeout"},
-		[]string{"Generators", "generators", "engine", "generator-image", "advertise"},
+		[]string{"Generators", "generators", "engine", "generator-image", "advertise", "namespace"},
 		[]string{"Designs", "design", "baseline", "target", "target-ca", "without"},
 		[]string{"Verdict", "fail-on", "against", "across-machines"},
 		[]string{"Output", "dry-run", "open", "out", "format", "color", "verbose", "html", "md", "junit",

@@ -91,21 +91,32 @@ func firstDue(ts *testscript.TestScript, stored *rundir.Run, slot rundir.Slot) t
 }
 
 // loses is the command "loses WHO SIGNAL CODE ARGS...": a run that exits with a code because, while
-// the load is under way, it (run), one of its generators (generator), a container of the swarm's
-// second node (container) or its third node (node) gets a signal. No process of the run stays.
+// the load is under way, it (run), it and its guard (both), one of its generators (generator), a
+// container of the cluster (container) or the swarm's third node (node) gets a signal, or a pod is
+// deleted (pod). No process of the run stays.
 func loses(ts *testscript.TestScript, _ bool, args []string) {
 	before := runsOf(ts)
 	cmd, done := launch(ts, args[3:])
 	path := underLoad(ts, before, done)
 	signal := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM}[args[1]]
-	swarm := os.Getenv(swarmVariable)
-	pid := cmd.Process.Pid
+	id := filepath.Base(path)[strings.LastIndexByte(filepath.Base(path), '-')+1:]
+	swarm, pid := os.Getenv(swarmVariable), cmd.Process.Pid
 	switch args[0] {
+	case "both":
+		ts.Check(syscall.Kill(processWith(ts, "reap\x00--run\x00"+id), signal))
 	case "generator":
 		pid = processWith(ts, path, "--index\x001")
 	case "node":
 		pid = processWith(ts, "unshare", filepath.Join(swarm, "node.sh"), filepath.Join(swarm, "3"))
+	case "pod":
+		pid = 0
+		pods := strings.Fields(kubectl(ts, "get", "pods", "-o", "name", "-l", "stampede.run="+id))
+		kubectl(ts, "delete", "--wait=false", pods[0])
 	case "container":
+		if swarm == "" {
+			pid = processWith(ts, "generate\x00--plan\x00/plan/")
+			break
+		}
 		pid = 0
 		first := strings.Fields(docker(ts, 2, "ps", "-q"))[0]
 		docker(ts, 2, "kill", "-s", args[1], first)
@@ -135,8 +146,21 @@ func atOnce(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// swarmVariable names the folder of a swarm that docker/swarm/up.sh has made.
-const swarmVariable = "STAMPEDE_TEST_SWARM"
+// These name the folder of a cluster that docker/swarm/up.sh or docker/kubernetes/up.sh has made.
+const (
+	swarmVariable      = "STAMPEDE_TEST_SWARM"
+	kubernetesVariable = "STAMPEDE_TEST_KUBERNETES"
+)
+
+// kubectl asks the Kubernetes, as its administrator, by default about the namespace of the tests.
+func kubectl(ts *testscript.TestScript, args ...string) string {
+	tool := filepath.Join(os.Getenv(kubernetesVariable), "kubectl")
+	out, err := exec.Command(tool, append([]string{"-n", "stampede"}, args...)...).CombinedOutput()
+	if err != nil {
+		ts.Fatalf("kubectl %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
 
 // docker asks the engine of one of the swarm's nodes.
 func docker(ts *testscript.TestScript, node int, args ...string) string {
@@ -155,12 +179,16 @@ func onNode(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Logf("%s", docker(ts, node, args[1:]...))
 }
 
-// emptySwarm is the command "emptyswarm N": of stampede nothing is in the swarm, nor on the first N
-// nodes.
-func emptySwarm(ts *testscript.TestScript, _ bool, args []string) {
+// emptyCluster is the command "emptycluster N": of stampede nothing is in the cluster, nor on the
+// first N nodes of a swarm.
+func emptyCluster(ts *testscript.TestScript, _ bool, args []string) {
 	nodes, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	awaitNone(ts, func() (left []string) {
+		if os.Getenv(kubernetesVariable) != "" {
+			return strings.Fields(kubectl(ts, "get", "jobs,pods,secrets", "-A", "-o", "name", "-l",
+				"stampede.run"))
+		}
 		const ours = "label=stampede.run"
 		left = strings.Fields(docker(ts, 1, "service", "ls", "-q", "--filter", ours) +
 			docker(ts, 1, "secret", "ls", "-q", "--filter", ours))

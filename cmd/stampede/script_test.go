@@ -25,7 +25,8 @@ const patience = time.Minute
 
 // condition is what scripts can ask for in brackets: "engine", that stores can
 // run in containers or must, "image", that roles can or must, "mount", that file
-// systems can be mounted, and "ci", that nothing may be skipped.
+// systems can be mounted, "swarm" and "kubernetes", that such a cluster is up, and "ci", that
+// nothing may be skipped.
 func condition(name string) (bool, error) {
 	ci := os.Getenv("CI") != ""
 	switch name {
@@ -33,6 +34,8 @@ func condition(name string) (bool, error) {
 		return ci, nil
 	case "swarm":
 		return os.Getenv(swarmVariable) != "", nil
+	case "kubernetes":
+		return os.Getenv(kubernetesVariable) != "", nil
 	case "mount":
 		return canMount(), nil
 	case "image":

@@ -189,7 +189,7 @@ const closeTimeout = time.Minute
 
 // startStores starts stores that a guard looks after. The returned function stops both.
 func (a *app) startStores(provider env.Provider, spec env.Spec) (env.Cluster, func() error, error) {
-	stop, err := a.guard(provider.Name() == env.Containers, spec.RunID)
+	stop, err := a.guard(provider.Name() == env.Containers, spec.RunID, "")
 	if err != nil {
 		return nil, nil, err
 	}

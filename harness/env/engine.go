@@ -1,6 +1,14 @@
 package env
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"time"
+)
+
+// NodeVariable names a generator's machine where its host name is that of a container.
+const NodeVariable = "STAMPEDE_NODE"
 
 // Batch are generators that offer one load together: stampede itself, executed so many times with
 // "generate".
@@ -10,11 +18,22 @@ type Batch struct {
 	Count       int
 	// Plan is the file that each of them reads. It holds secrets.
 	Plan []byte
+	// Within is how long they take at most, from being placed to having handed over what they
+	// recorded. An engine that can ends what is there for longer, whoever still knows of it.
+	Within time.Duration
 	// Folder is one of the run, for what the engine and the generators have to say.
 	Folder string
 	// Ended is told why one of them, by its index from 0, has ended otherwise than in order, or
 	// cannot start; -1 is all of them. It may be called from any goroutine, until Stop returns.
 	Ended func(index int, why string)
+}
+
+// Object is a name for what an engine makes of the batch: at most 63 characters, of lower-case
+// letters, digits and "-".
+func (b Batch) Object() string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(b.Name)) // it never fails
+	return fmt.Sprintf("stampede-%s-%08x", b.RunID, h.Sum32())
 }
 
 // Engine places generators.

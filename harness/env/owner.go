@@ -20,6 +20,32 @@ type Owner struct {
 	RunID string `json:"run_id"`
 }
 
+// The labels of what is made in an engine: whose it is, and what of it belongs together.
+const (
+	RunLabel     = "stampede.run"
+	ClusterLabel = "stampede.cluster"
+	pidLabel     = "stampede.pid"
+	startedLabel = "stampede.started_ticks"
+	hostLabel    = "stampede.host"
+)
+
+// Labels are the owner as labels.
+func (o Owner) Labels() map[string]string {
+	return map[string]string{RunLabel: o.RunID, hostLabel: o.Host, pidLabel: strconv.Itoa(o.PID),
+		startedLabel: strconv.FormatUint(o.Started, 10)}
+}
+
+// OwnerIn reads an owner from labels. What is not signed has no owner, which
+// is never dead.
+func OwnerIn(labels map[string]string) Owner {
+	pid, err := strconv.Atoi(labels[pidLabel])
+	started, ticks := strconv.ParseUint(labels[startedLabel], 10, 64)
+	if err != nil || ticks != nil {
+		return Owner{}
+	}
+	return Owner{PID: pid, Started: started, Host: labels[hostLabel], RunID: labels[RunLabel]}
+}
+
 // OwnerOf is this process as the owner of a run.
 func OwnerOf(runID string) (Owner, error) {
 	stat, err := StatOf(os.Getpid())

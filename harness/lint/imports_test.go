@@ -273,6 +273,10 @@ func places() []place {
 			[]string{"harness/env/containers"}, "use env.Provider",
 		},
 		{
+			[]string{"k8s.io", "sigs.k8s.io"}, []string{"harness/env/kubernetes", "docker/kubernetes"},
+			"the client of a Kubernetes belongs to harness/env/kubernetes; use env.Engine",
+		},
+		{
 			[]string{"gonum.org/v1"}, []string{"reports"},
 			"charts and their fonts belong to reports",
 		},
@@ -351,6 +355,7 @@ func TestImportRulesCatchViolations(t *testing.T) {
 		{"harness/env/env.go", "github.com/testcontainers/testcontainers-go", "env.Provider"},
 		{"harness/env/env_test.go", "github.com/moby/moby/client", "env.Provider"},
 		{"harness/load/load.go", "github.com/docker/docker/client", "env.Provider"},
+		{"harness/run/run.go", "k8s.io/client-go/rest", "env.Engine"},
 		{"harness/load/load.go", "gonum.org/v1/plot", "belong to reports"},
 		{"harness/load/load.go", "math/rand", "math/rand/v2"},
 		{"harness/load/load.go", "testing", "belongs to tests"},

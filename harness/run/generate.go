@@ -18,6 +18,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"stampede/harness/env"
 	"stampede/harness/generators"
 	"stampede/harness/history"
 	"stampede/harness/load"
@@ -76,6 +77,7 @@ func (g *generation) whole(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("finding this machine's name: %w", err)
 	}
+	host = cmp.Or(os.Getenv(env.NodeVariable), host)
 	hello := generators.Hello{Host: host, Operations: operations, Wall: time.Now()}
 	if err := g.client.Join(ctx, hello); err != nil {
 		return err

@@ -20,8 +20,12 @@ import (
 	"stampede/harness/sut"
 )
 
-// beginBound is how long generators may take from being placed to being ready.
-const beginBound = 90 * time.Second
+const (
+	// beginBound is how long generators may take from being placed to being ready.
+	beginBound = 90 * time.Second
+	// collectBound is how long they may take at most to hand over what they recorded.
+	collectBound = 15 * time.Minute
+)
 
 // Generators says that processes of their own offer the load, in place of this one.
 type Generators struct {
@@ -69,7 +73,9 @@ func (r *runner) assemble(slot rundir.Slot, workload sut.Workload, urls func() [
 		Operations: operations, Coordinator: f.URL(), Token: f.Token(),
 		TargetCA: r.Generators.TargetCA, Scenario: string(text)}
 	f.placed, err = r.Generators.Engine.Start(r.soft, env.Batch{RunID: r.dir.ID(), Name: name,
-		Count: r.Generators.Count, Plan: plan.File(), Folder: f.folder, Ended: f.Lose})
+		Count: r.Generators.Count, Plan: plan.File(), Folder: f.folder, Ended: f.Lose,
+		Within: beginBound + r.plan.Over + r.Scenario.Load.Timeout.D() + r.Scenario.Load.Drain.D() +
+			collectBound})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting generators: %w", err), f.Close())
 	}

@@ -125,16 +125,16 @@ func (*Provider) Sweep(ctx context.Context, dry bool) ([]string, error) {
 		return nil, nil // nothing can be left in an engine that is not there
 	}
 	defer e.Close()
-	dead := func(labels map[string]string) bool { return ownerOf(labels).Dead() }
+	dead := func(labels map[string]string) bool { return env.OwnerIn(labels).Dead() }
 	if dry {
-		found, err := e.labelled(ctx, runLabel, dead)
+		found, err := e.labelled(ctx, env.RunLabel, dead)
 		names := []string{}
 		for _, one := range found {
 			names = append(names, one.name)
 		}
 		return names, err
 	}
-	return e.removeLabelled(ctx, runLabel, dead)
+	return e.removeLabelled(ctx, env.RunLabel, dead)
 }
 
 // cluster is a set of started containers.
@@ -230,7 +230,7 @@ func announce(recipes []recipe, postgres []*store, err error) {
 func (c *cluster) Close(ctx context.Context) error {
 	err := c.CloseOnce(func() error {
 		err := c.saveLogs(ctx)
-		_, removed := c.engine.removeLabelled(ctx, clusterLabel+"="+c.id,
+		_, removed := c.engine.removeLabelled(ctx, env.ClusterLabel+"="+c.id,
 			func(map[string]string) bool { return true })
 		if err := errors.Join(err, removed); err != nil {
 			return err

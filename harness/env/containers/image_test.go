@@ -67,7 +67,7 @@ func up(t *testing.T, service sut.Service, c composed, runID string) string {
 		t.Fatal(err)
 	}
 	inside := c.Ports[0][strings.LastIndexByte(c.Ports[0], ':')+1:]
-	args := []string{"run", "-d", "--label", runLabel + "=" + runID, "-p", "127.0.0.1::" + inside,
+	args := []string{"run", "-d", "--label", env.RunLabel + "=" + runID, "-p", "127.0.0.1::" + inside,
 		"--health-cmd", strings.Join(c.Healthcheck.Test[1:], " "),
 		"--health-interval", c.Healthcheck.Interval,
 		"--health-retries", strconv.Itoa(c.Healthcheck.Retries)}
@@ -126,7 +126,7 @@ func TestImageServesOnComposedStores(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "docker", "run", "--rm", "--name", runID, "--network", "host",
-		"--label", runLabel+"="+runID, built, "serve", "flashsale", "--variant", "redis_lua",
+		"--label", env.RunLabel+"="+runID, built, "serve", "flashsale", "--variant", "redis_lua",
 		"--set", "items=1", "--set", "units=1", "--listen", "127.0.0.1:0", "--backend", "external",
 		"--postgres-url", "postgres://stampede@"+postgres+"/stampede?sslmode=disable",
 		"--redis-url", "redis://"+redis+"/0")
@@ -179,7 +179,7 @@ func buyFrom(t *testing.T, url string, buyer int) (status int, body string) {
 // TestImageRunsAlone: the image brings its stores and needs nothing outside.
 func TestImageRunsAlone(t *testing.T) {
 	runID := label(t, "alone")
-	out := engineDo(t, "run", "--rm", "--network", "none", "--label", runLabel+"="+runID, built,
+	out := engineDo(t, "run", "--rm", "--network", "none", "--label", env.RunLabel+"="+runID, built,
 		"run", "flash-sale-100k", "--profile", "smoke", "--variant", "redis_lua",
 		"--backend", "processes", "--seed", "7", "--fail-on", "invariant")
 	if !strings.Contains(out, "RESULT flash-sale-100k") || !strings.Contains(out, "exit=0") {

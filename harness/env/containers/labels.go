@@ -4,21 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 
 	"stampede/harness/env"
-)
-
-// The labels of everything that is started: whose it is.
-const (
-	runLabel     = "stampede.run"
-	clusterLabel = "stampede.cluster"
-	pidLabel     = "stampede.pid"
-	startedLabel = "stampede.started_ticks"
-	hostLabel    = "stampede.host"
 )
 
 // labelsOf are the labels of one cluster of a run. Testcontainers' own are
@@ -37,21 +27,9 @@ func ownLabels(runID, cluster string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{
-		runLabel: runID, clusterLabel: cluster, hostLabel: self.Host,
-		pidLabel: strconv.Itoa(self.PID), startedLabel: strconv.FormatUint(self.Started, 10),
-	}, nil
-}
-
-// ownerOf reads the owner from labels. What is not signed has no owner, which
-// is never dead.
-func ownerOf(labels map[string]string) env.Owner {
-	pid, err := strconv.Atoi(labels[pidLabel])
-	started, ticks := strconv.ParseUint(labels[startedLabel], 10, 64)
-	if err != nil || ticks != nil {
-		return env.Owner{}
-	}
-	return env.Owner{PID: pid, Started: started, Host: labels[hostLabel], RunID: labels[runLabel]}
+	labels := self.Labels()
+	labels[env.ClusterLabel] = cluster
+	return labels, nil
 }
 
 // RemoveRun removes every container and volume of a run, whoever started
@@ -62,7 +40,8 @@ func RemoveRun(ctx context.Context, runID string) error {
 		return nil
 	}
 	defer e.Close()
-	_, err = e.removeLabelled(ctx, runLabel+"="+runID, func(map[string]string) bool { return true })
+	_, err = e.removeLabelled(ctx, env.RunLabel+"="+runID,
+		func(map[string]string) bool { return true })
 	return err
 }
 

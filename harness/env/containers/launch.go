@@ -128,7 +128,7 @@ func (l *Launcher) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), commandBound)
 	defer cancel()
-	_, err := l.engine.removeLabelled(ctx, clusterLabel+"="+l.id,
+	_, err := l.engine.removeLabelled(ctx, env.ClusterLabel+"="+l.id,
 		func(map[string]string) bool { return true })
 	err = errors.Join(err, l.engine.Close())
 	l.engine = nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +17,8 @@ import (
 )
 
 const (
-	// swarmLook is how often tasks and nodes are looked at, swarmEnd how long they may take to go.
-	swarmLook = 500 * time.Millisecond
+	// swarmLook is how often it is looked whether tasks have gone, swarmEnd how long they may take.
+	swarmLook = 125 * time.Millisecond
 	swarmEnd  = time.Minute
 	// planFile is where a generator's container has its plan, planSecret that file's name.
 	planFile, planSecret = "/run/secrets/plan.yaml", "plan.yaml"
@@ -81,17 +80,10 @@ func (s Swarm) image(ctx context.Context, e *engine) (string, error) {
 	return found.ID, nil
 }
 
-// name is that of a batch's service and secret, of at most 63 characters.
-func (Swarm) name(b env.Batch) string {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(b.Name)) // it never fails
-	return fmt.Sprintf("stampede-%s-%08x", b.RunID, h.Sum32())
-}
-
 // service is the service of a batch; a secret without an id is to be made.
 func (s Swarm) service(b env.Batch, image, secret string, labels map[string]string,
 ) swarm.ServiceSpec {
-	name, count := s.name(b), uint64(b.Count)
+	name, count := b.Object(), uint64(b.Count)
 	return swarm.ServiceSpec{
 		Annotations: swarm.Annotations{Name: name, Labels: labels},
 		TaskTemplate: swarm.TaskSpec{
@@ -112,12 +104,12 @@ func (s Swarm) service(b env.Batch, image, secret string, labels map[string]stri
 
 // Show implements env.Engine.
 func (s Swarm) Show(b env.Batch) (string, error) {
-	labels, err := ownLabels(b.RunID, s.name(b))
+	labels, err := ownLabels(b.RunID, b.Object())
 	if err != nil {
 		return "", err
 	}
 	text, err := json.MarshalIndent(map[string]any{
-		"Secret":  swarm.Annotations{Name: s.name(b), Labels: labels},
+		"Secret":  swarm.Annotations{Name: b.Object(), Labels: labels},
 		"Service": s.service(b, s.Image, "", labels)}, "", "  ")
 	return string(text) + "\n", err
 }
@@ -128,8 +120,7 @@ func (s Swarm) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error)
 	if err != nil {
 		return nil, err
 	}
-	p := &tasks{engine: e, name: s.name(b), batch: b, told: map[int]bool{}}
-	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	p := &tasks{engine: e, name: b.Object()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Stop(ctx))
@@ -153,70 +144,43 @@ func (s Swarm) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error)
 	if err != nil {
 		return nil, fmt.Errorf("make the service %s: %w", p.name, err)
 	}
-	p.followed.Go(p.follow)
+	p.Follower = env.Follow(b, "the engine at "+shown(e.host), p.look)
 	return p, nil
 }
 
 // tasks are the generators of a service.
 type tasks struct {
 	*engine
-	name     string
-	batch    env.Batch
-	ctx      context.Context
-	cancel   context.CancelFunc
-	followed sync.WaitGroup
-	told     map[int]bool
-	once     sync.Once
-	stopped  error
+	*env.Follower
+	name    string
+	once    sync.Once
+	stopped error
 }
 
 // Metered implements env.Placed: nothing is known of other machines.
 func (*tasks) Metered() []env.Metered { return nil }
 
-// follow tells of tasks that have ended, and of those whose node is down: their state stays as it
-// was.
-func (t *tasks) follow() {
-	answered := time.Now()
-	for tick := time.NewTicker(swarmLook); ; {
-		select {
-		case <-t.ctx.Done():
-			tick.Stop()
-			return
-		case <-tick.C:
-		}
-		if err := t.look(); err == nil {
-			answered = time.Now()
-		} else if time.Since(answered) > engineBound && !t.told[-1] && t.ctx.Err() == nil {
-			t.told[-1] = true
-			t.batch.Ended(-1, fmt.Sprintf("the engine at %s does not answer any more: %v",
-				shown(t.host), err))
-		}
-	}
-}
-
-// look looks at the tasks once.
-func (t *tasks) look() error {
-	ctx, cancel := context.WithTimeout(t.ctx, engineBound/4)
-	defer cancel()
+// look finds tasks that have ended, and those whose node is down: their state stays as it was.
+func (t *tasks) look(ctx context.Context) (map[int]string, error) {
 	list, err := t.list(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	down, err := t.nodesDown(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	gone := map[int]string{}
 	for _, task := range list {
-		index, why := task.Slot-1, ended(task)
+		why := ended(task)
 		if down[task.NodeID] && why == "" && task.Status.State != swarm.TaskStateComplete {
 			why = "its node is down"
 		}
-		if why != "" && !t.told[index] && index >= 0 && index < t.batch.Count {
-			t.told[index] = true
-			t.batch.Ended(index, why)
+		if why != "" {
+			gone[task.Slot-1] = why
 		}
 	}
-	return nil
+	return gone, nil
 }
 
 // list lists the tasks of the service.
@@ -267,9 +231,10 @@ func (t *tasks) State(ctx context.Context, index int) string {
 // Stop implements env.Placed.
 func (t *tasks) Stop(ctx context.Context) error {
 	t.once.Do(func() {
-		t.cancel()
-		t.followed.Wait()
-		_, t.stopped = t.removeLabelled(ctx, clusterLabel+"="+t.name,
+		if t.Follower != nil { // nil where they could not be started
+			t.End()
+		}
+		_, t.stopped = t.removeLabelled(ctx, env.ClusterLabel+"="+t.name,
 			func(map[string]string) bool { return true })
 		t.stopped = errors.Join(t.stopped, t.Close())
 	})
@@ -338,7 +303,7 @@ func (e *engine) removeService(ctx context.Context, id string) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%d tasks of a removed service have not ended within %s", left, swarmEnd)
-		case <-time.After(swarmLook / 4):
+		case <-time.After(swarmLook):
 		}
 	}
 }

@@ -1,0 +1,126 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// answerBound is how long the API server may take to answer.
+const answerBound = 20 * time.Second
+
+// cluster is a client of one namespace. Of client-go it has the configuration and the transport:
+// the typed clients would bring the types of every API group, 23 MB.
+type cluster struct {
+	http      *http.Client
+	base      *url.URL
+	host      string // for people
+	namespace string
+}
+
+// connect makes a client from the configuration. It sends no request.
+func connect(namespace string) (*cluster, error) {
+	files := clientcmd.NewDefaultClientConfigLoadingRules()
+	files.WarnIfAllMissing = false // the error below says it
+	overrides := &clientcmd.ConfigOverrides{}
+	overrides.Context.Namespace = namespace
+	given := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(files, overrides)
+	config, err := given.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("no Kubernetes is configured: KUBECONFIG names the file that says where " +
+			"one is, without it ~/.kube/config is read")
+	}
+	c := &cluster{}
+	if err == nil {
+		c.namespace, _, err = given.Namespace()
+	}
+	if err == nil {
+		c.base, _, err = rest.DefaultServerUrlFor(config)
+	}
+	if err == nil {
+		config.Timeout = answerBound
+		c.http, err = rest.HTTPClientFor(config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read where the Kubernetes is: %w", err)
+	}
+	c.host = c.base.Redacted()
+	return c, nil
+}
+
+// close closes idle connections.
+func (c *cluster) close() { c.http.CloseIdleConnections() }
+
+// do sends a request about a resource of the namespace, such as "pods?limit=1" or "jobs/NAME". The
+// answer goes into a *string as it is, into anything else as JSON, and nowhere if into is nil. An
+// error is the server's own (apierrors), or says that there was no answer.
+func (c *cluster) do(ctx context.Context, method, resource string, body, into any) error {
+	group := "/api/v1"
+	if strings.HasPrefix(resource, "jobs") {
+		group = "/apis/batch/v1"
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("write a request: %w", err)
+	}
+	where := strings.TrimSuffix(c.base.String(), "/") + group + "/namespaces/" + c.namespace
+	req, err := http.NewRequestWithContext(ctx, method, where+"/"+resource, nil)
+	if err != nil {
+		return fmt.Errorf("make a request: %w", err)
+	}
+	if body != nil {
+		req.Body = io.NopCloser(bytes.NewReader(text))
+		req.ContentLength = int64(len(text))
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if sent, ok := errors.AsType[*url.Error](err); ok { // which repeats the address
+			err = sent.Err
+		}
+		return fmt.Errorf("the Kubernetes at %s does not answer: %w", c.host, err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("the Kubernetes at %s does not answer to the end: %w", c.host, err)
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return refusal(resp.Status, answer)
+	}
+	switch into := into.(type) {
+	case nil:
+	case *string:
+		*into = string(answer)
+	default:
+		err = json.Unmarshal(answer, into)
+	}
+	if err != nil {
+		return fmt.Errorf("read an answer of the Kubernetes at %s: %w", c.host, err)
+	}
+	return nil
+}
+
+// refusal is an answer that is no success as an error.
+func refusal(status string, answer []byte) error {
+	var said apierrors.StatusError
+	if json.Unmarshal(answer, &said.ErrStatus) != nil || said.ErrStatus.Status != meta.StatusFailure {
+		return fmt.Errorf("the Kubernetes answers %s", status)
+	}
+	if apierrors.IsForbidden(&said) || apierrors.IsUnauthorized(&said) {
+		return fmt.Errorf("%w (docker/kubernetes/rbac.yaml has the rights that a run needs)", &said)
+	}
+	return &said
+}

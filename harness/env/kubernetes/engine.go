@@ -1,0 +1,193 @@
+// Package kubernetes is the engine that places generators on a Kubernetes: an Indexed Job, whose
+// failed pods are never replaced. The plan is in a Secret that the Job owns. To clean up, the
+// engine deletes the Job, and the cluster's garbage collector deletes pods and Secret.
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	batch "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"stampede/harness/env"
+)
+
+const (
+	// goneLook is the time between two checks whether a removed Job is gone; goneBound is how long
+	// that may take.
+	goneLook  = 125 * time.Millisecond
+	goneBound = time.Minute
+	// dryRun makes a request without effect.
+	dryRun = "?dryRun=All"
+)
+
+// Engine places generators in the cluster of KUBECONFIG, or of ~/.kube/config, in its current
+// context; in a pod without either, in the pod's own cluster.
+type Engine struct {
+	// Namespace is the Job's; "" is the context's, or the pod's.
+	Namespace string
+	// Image is stampede's: one of a registry, best by its digest, NAME@sha256:…, or one that every
+	// node has.
+	Image string
+}
+
+var _ env.Engine = Engine{}
+
+// Name implements env.Engine.
+func (Engine) Name() string { return "kubernetes" }
+
+// Available implements env.Engine. It tries every request of a run, as a dry run. Only a kubelet
+// can tell whether a node can get the image.
+func (e Engine) Available(ctx context.Context) error {
+	c, err := connect(e.Namespace)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeout(ctx, answerBound)
+	defer cancel()
+	job, err := e.job(env.Batch{RunID: "none", Count: 1, Within: time.Hour})
+	if err != nil {
+		return err
+	}
+	if err := c.make(ctx, job, dryRun); err != nil {
+		return err
+	}
+	for _, try := range []struct {
+		method, resource string
+		body             any
+	}{
+		{"POST", "secrets" + dryRun, secret(job, nil)}, {"GET", "pods?limit=1", nil},
+		{"GET", "jobs/" + job.Name, nil}, {"DELETE", "jobs/" + job.Name + dryRun, nil},
+	} {
+		err := c.do(ctx, try.method, try.resource, try.body, nil)
+		if err != nil && !apierrors.IsNotFound(err) { // there is no such Job
+			return err
+		}
+	}
+	return nil
+}
+
+// make creates a Job and overwrites job with the server's version.
+func (c *cluster) make(ctx context.Context, job *batch.Job, query string) error {
+	var made batch.Job
+	if err := c.do(ctx, "POST", "jobs"+query, job, &made); err != nil {
+		return err
+	}
+	*job = made
+	if job.Spec.BackoffLimitPerIndex == nil { // older servers drop unknown fields
+		return fmt.Errorf("the Kubernetes at %s is older than 1.29: it would replace a generator that "+
+			"fails", c.host)
+	}
+	return nil
+}
+
+// Start implements env.Engine.
+func (e Engine) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error) {
+	c, err := connect(e.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	p := &placed{cluster: c, name: b.Object(), lost: map[int]bool{}}
+	defer func() {
+		if err != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneBound)
+			defer cancel()
+			err = errors.Join(err, p.Stop(ctx))
+		}
+	}()
+	job, err := e.job(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.make(ctx, job, ""); err != nil {
+		return nil, err
+	}
+	// Pods wait for a Secret that they mount.
+	if err := c.do(ctx, "POST", "secrets", secret(job, b.Plan), nil); err != nil {
+		return nil, err
+	}
+	p.Follower = env.Follow(b, "the Kubernetes at "+c.host, p.look)
+	return p, nil
+}
+
+// Where resolves the namespace.
+func (e Engine) Where() (namespace string, err error) {
+	c, err := connect(e.Namespace)
+	if err != nil {
+		return "", err
+	}
+	c.close()
+	return c.namespace, nil
+}
+
+// RemoveRun removes the generators of a run from a namespace, whoever placed them.
+func RemoveRun(ctx context.Context, namespace, runID string) error {
+	_, err := removeWhere(ctx, namespace, env.RunLabel+"="+runID, false,
+		func(*batch.Job) bool { return true })
+	return err
+}
+
+// Sweep removes from a namespace the generators whose run was a process of this machine and is
+// dead, and names their Jobs. A dry one removes nothing.
+func Sweep(ctx context.Context, namespace string, dry bool) (removed []string, err error) {
+	return removeWhere(ctx, namespace, env.RunLabel, dry, func(job *batch.Job) bool {
+		return env.OwnerIn(job.Annotations).Dead()
+	})
+}
+
+// removeWhere removes the Jobs that have a label and that choose accepts, and names them.
+func removeWhere(ctx context.Context, namespace, label string, dry bool,
+	choose func(*batch.Job) bool) (removed []string, err error) {
+	c, err := connect(namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeout(ctx, goneBound)
+	defer cancel()
+	var list batch.JobList
+	err = c.do(ctx, "GET", "jobs?labelSelector="+url.QueryEscape(label), nil, &list)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for i := range list.Items {
+		if job := &list.Items[i]; choose(job) {
+			if !dry {
+				err = c.remove(ctx, job.Name)
+			}
+			if err == nil {
+				removed = append(removed, fmt.Sprintf("job %s of namespace %s", job.Name, c.namespace))
+			}
+			errs = append(errs, err)
+		}
+	}
+	return removed, errors.Join(errs...)
+}
+
+// remove deletes a Job and waits until it is gone. With foreground deletion its pods and its Secret
+// go first.
+func (c *cluster) remove(ctx context.Context, name string) error {
+	err := c.do(ctx, "DELETE", "jobs/"+name+"?propagationPolicy=Foreground", nil, nil)
+	for err == nil {
+		if err = c.do(ctx, "GET", "jobs/"+name, nil, nil); err != nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the pods of job %s have not ended in time; the cluster removes them when "+
+				"they have (kubectl -n %s get pods -o wide -l %s=%[1]s)", name, c.namespace,
+				env.ClusterLabel)
+		case <-time.After(goneLook):
+		}
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -62,13 +62,21 @@ func readView(found []any) (v view, err error) {
 	return v, err
 }
 
-// put brings a change to the copy of its match.
-func put(ctx context.Context, st *opened, c ChangeRow) error {
+// script runs a script in Redis.
+func script(
+	ctx context.Context, st *opened, text string, keys []string, args ...any,
+) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
 	defer cancel()
-	err := redis.NewScript(putLua).Run(ctx, st.Redis, copyKeys(st, c.Match), c.Version, c.Comment,
-		Comment{c.Comment, c.Version, c.Ball, c.Text}.member(), newest).Err()
-	return stores.Failed("changing a copy", err)
+	return redis.NewScript(text).Run(ctx, st.Redis, keys, args...)
+}
+
+// put brings a change to the copy of its match.
+func put(ctx context.Context, st *opened, c ChangeRow) error { return putBy(ctx, st, c, putLua) }
+
+func putBy(ctx context.Context, st *opened, c ChangeRow, text string) error {
+	return stores.Failed("changing a copy", script(ctx, st, text, copyKeys(st, c.Match), c.Version,
+		c.Comment, Comment{c.Comment, c.Version, c.Ball, c.Text}.member(), newest).Err())
 }
 
 // fill makes a copy of what was read by then. It lasts as long as a copy may, from before the read.
@@ -77,11 +85,8 @@ func fill(ctx context.Context, st *opened, match uint64, v view, read time.Time)
 	if lasts < time.Millisecond {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
-	defer cancel()
-	err := redis.NewScript(fillLua).Run(ctx, st.Redis, copyKeys(st, match),
-		append([]any{v.version, lasts.Milliseconds()}, v.members()...)...).Err()
-	return stores.Failed("making a copy", err)
+	return stores.Failed("making a copy", script(ctx, st, fillLua, copyKeys(st, match),
+		append([]any{v.version, lasts.Milliseconds()}, v.members()...)...).Err())
 }
 
 // members are ids and comments, as scripts take them.
@@ -96,10 +101,7 @@ func (v view) members() (list []any) {
 // that one. Without a copy, and while Redis is away, a match is read in Postgres, by one for all
 // who ask at the time.
 func (s server) copied(ctx context.Context, match uint64, known int64) (view, error) {
-	limited, cancel := context.WithTimeout(ctx, stores.Timeout(s.Config))
-	defer cancel()
-	found, err := redis.NewScript(readLua).Run(limited, s.Redis, copyKeys(s.opened, match), known).
-		Slice()
+	found, err := script(ctx, s.opened, readLua, copyKeys(s.opened, match), known).Slice()
 	if err == nil {
 		v, wrong := readView(found)
 		if wrong != nil || v.version >= 0 {

@@ -47,12 +47,6 @@ func keep(ctx context.Context, st *opened, c *ChangeRow, also ...string) error {
 	return stores.Failed("keeping a change", err)
 }
 
-// row is a comment, and the version of its match.
-type row struct {
-	Comment
-	Now int64
-}
-
 // kept reads a match in Postgres, as who looks is shown it.
 func kept(ctx context.Context, st *opened, match uint64) (view, error) {
 	return rows(ctx, st, PastRequest{Match: match, Before: maxID, Most: newest})
@@ -60,17 +54,30 @@ func kept(ctx context.Context, st *opened, match uint64) (view, error) {
 
 // rows reads the comments of a match that are not archived.
 func rows(ctx context.Context, st *opened, req PastRequest) (view, error) {
-	list, err := stores.Collect[row](ctx, st.DB, `SELECT coalesce(c.id, 0), coalesce(c.version, 0),
-			coalesce(c.ball, ''), coalesce(c.said, ''), m.version
-		FROM matches m LEFT JOIN LATERAL (SELECT * FROM comments WHERE match_id = m.id AND id < $2
-			ORDER BY id DESC LIMIT $3) c ON true
-		WHERE m.id = $1 ORDER BY c.id DESC`, req.Match, req.Before, req.Most)
-	v := view{comments: []Comment{}}
+	v, _, err := rowsBeside(ctx, st.DB, "(SELECT 0::bigint AS n)", req)
+	return v, stores.Failed("reading a match", err)
+}
+
+// rowsBeside reads them and, at the same moment, the number n of a table's row.
+func rowsBeside(
+	ctx context.Context, db *stores.Postgres, table string, req PastRequest,
+) (v view, n int64, err error) {
+	type row struct {
+		Comment
+		Now, N int64
+	}
+	list, err := stores.Collect[row](ctx, db, `SELECT coalesce(c.id, 0), coalesce(c.version, 0),
+			coalesce(c.ball, ''), coalesce(c.said, ''), coalesce(m.version, 0), b.n
+		FROM `+table+` b LEFT JOIN matches m ON m.id = $1
+			LEFT JOIN LATERAL (SELECT * FROM comments WHERE match_id = m.id AND id < $2
+				ORDER BY id DESC LIMIT $3) c ON true
+		ORDER BY c.id DESC`, req.Match, req.Before, req.Most)
+	v.comments = []Comment{}
 	for _, r := range list {
-		v.version = r.Now
+		v.version, n = r.Now, r.N
 		if r.ID > 0 {
 			v.comments = append(v.comments, r.Comment)
 		}
 	}
-	return v, stores.Failed("reading a match", err)
+	return v, n, err
 }

@@ -107,10 +107,8 @@ func keepInRedis(
 ) error {
 	keys := append(liveKeys(st, c.Match), st.Key(unwritten))
 	for range begins {
-		limited, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
-		got, err := redis.NewScript(publishLua).Run(limited, st.Redis, keys, c.ID, c.Match, c.Comment,
-			c.Ball, c.Text, newest, liveFor.Milliseconds()).StringSlice()
-		cancel()
+		got, err := script(ctx, st, publishLua, keys, c.ID, c.Match, c.Comment, c.Ball, c.Text, newest,
+			liveFor.Milliseconds()).StringSlice()
 		switch {
 		case err != nil:
 			return stores.Failed("keeping a change in Redis", err)
@@ -140,11 +138,8 @@ func begin(
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
-	defer cancel()
-	err = redis.NewScript(beginLua).Run(ctx, st.Redis, liveKeys(st, match),
-		append([]any{v.version, liveFor.Milliseconds(), newest, run}, v.members()...)...).Err()
-	return stores.Failed("beginning an epoch", err)
+	return stores.Failed("beginning an epoch", script(ctx, st, beginLua, liveKeys(st, match),
+		append([]any{v.version, liveFor.Milliseconds(), newest, run}, v.members()...)...).Err())
 }
 
 // liveKeys are where Redis has a live match: its copy, the changes that are known, and the run of
@@ -159,10 +154,8 @@ func live(
 	ctx context.Context, st *opened, match uint64, known int64,
 	base epoch,
 ) (view, error) {
-	limited, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
-	defer cancel()
 	for range begins {
-		found, err := redis.NewScript(readLua).Run(limited, st.Redis, liveKeys(st, match), known).Slice()
+		found, err := script(ctx, st, readLua, liveKeys(st, match), known).Slice()
 		if err != nil {
 			return kept(ctx, st, match)
 		}
@@ -232,22 +225,22 @@ func writer() role {
 		}}
 }
 
-// readUnwritten reads what publish.lua appends: numbers are texts there.
-func readUnwritten(text string) (c ChangeRow, err error) {
-	var parts [6]string
-	if json.Unmarshal([]byte(text), &parts) != nil {
-		return c, errMalformed
-	}
-	var wrong [4]error
-	c.ID, wrong[0] = strconv.ParseUint(parts[0], 10, 63)
-	c.Match, wrong[1] = strconv.ParseUint(parts[1], 10, 63)
-	c.Version, wrong[2] = strconv.ParseInt(parts[2], 10, 64)
-	c.Comment, wrong[3] = strconv.ParseInt(parts[3], 10, 64)
-	c.Ball, c.Text = parts[4], parts[5]
-	if errors.Join(wrong[:]...) != nil {
+// unwrittenRow is a change as publish.lua appends it: numbers are texts there.
+type unwrittenRow struct {
+	ID      uint64 `json:"id,string"`
+	Match   uint64 `json:"match,string"`
+	Version int64  `json:"version,string"`
+	Comment int64  `json:"comment,string"`
+	Ball    string `json:"ball"`
+	Text    string `json:"text"`
+}
+
+func readUnwritten(text string) (ChangeRow, error) {
+	var row unwrittenRow
+	if json.Unmarshal([]byte(text), &row) != nil {
 		return ChangeRow{}, errMalformed
 	}
-	return c, nil
+	return ChangeRow(row), nil
 }
 
 // write writes changes in one transaction. One that is there already changes nothing.

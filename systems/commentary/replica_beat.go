@@ -71,22 +71,8 @@ func replicaPlan() plan {
 
 // replicated reads a match in the replica, and the number of the last beat that it has.
 func replicated(ctx context.Context, st *opened, match uint64) (v view, beat int64, err error) {
-	type found struct {
-		row
-		Beat int64
-	}
-	list, err := stores.Collect[found](ctx, st.Replica, `SELECT coalesce(c.id, 0), coalesce(c.version, 0),
-			coalesce(c.ball, ''), coalesce(c.said, ''), coalesce(m.version, 0), b.n
-		FROM beats b LEFT JOIN matches m ON m.id = $1 LEFT JOIN LATERAL (SELECT * FROM comments
-			WHERE match_id = m.id ORDER BY id DESC LIMIT $2) c ON true
-		ORDER BY c.id DESC`, match, newest)
-	v.comments = []Comment{}
-	for _, r := range list {
-		v.version, beat = r.Now, r.Beat
-		if r.ID > 0 {
-			v.comments = append(v.comments, r.Comment)
-		}
-	}
+	v, beat, err = rowsBeside(ctx, st.Replica, "beats",
+		PastRequest{Match: match, Before: maxID, Most: newest})
 	return v, beat, stores.Failed("reading a match in the replica", err)
 }
 

@@ -24,9 +24,9 @@ import (
 //
 // The idea: memory has every page, and two levels of queues: addresses that rest in a heap by
 // time, those that may be asked by priority. Each change is a record of what things are from then
-// on, in a log that many changes share a flush of; the file of bodies is flushed before. A Bloom
-// filter says of most addresses of pages that they are new, and the exact set is asked about the
-// rest. What is being fetched is noted nowhere: after a crash it waits.
+// on, with the body that it brings, in a log that many changes share a flush of. A Bloom filter
+// says of most addresses of pages that they are new, and the exact set is asked about the rest.
+// What is being fetched is noted nowhere: after a crash it waits.
 //
 // The guarantee: what was acknowledged is on the disk; a crash costs what was being fetched, again,
 // and a rest for every host.
@@ -41,7 +41,7 @@ func diskFrontier() variant {
 		GivesUp: "a second process, memory for every page, and a log that is never shortened",
 		Roles: []role{{Name: fetcherName, Summary: fetcherDoes, Places: fetcherPlaces(), Single: true,
 			Do: func(ctx context.Context, st *opened) error {
-				return serveFrontier(ctx, st, st.Config.Folder)
+				return serveFrontier(ctx, st)
 			}}},
 		State: design.State[Params]{Pending: pendingOnDisk, Audit: auditDisk,
 			Found: func(_ context.Context, st *opened) (string, error) {
@@ -53,7 +53,7 @@ func diskFrontier() variant {
 				return fmt.Sprintf("%d pages", len(m.pages)), nil
 			}},
 		Open: func(_ context.Context, st *opened) (Crawler, error) {
-			return newDesk(st, newRemote(st)), nil
+			return &remote{opened: st}, nil
 		},
 	}
 }
@@ -63,7 +63,9 @@ type entry struct {
 	Seeds []SeedRow  `json:"s,omitempty"`
 	Hosts []diskHost `json:"h,omitempty"`
 	Pages []diskPage `json:"p,omitempty"`
-	Blobs []diskBlob `json:"b,omitempty"`
+	// Body is that of one of the pages, which is found by Hash.
+	Hash string `json:"i,omitempty"`
+	Body []byte `json:"b,omitempty"`
 }
 
 type diskHost struct {
@@ -85,11 +87,6 @@ type diskPage struct {
 	Status int   `json:",omitempty"`
 }
 
-type diskBlob struct {
-	Hash     string
-	At, Size int64
-}
-
 // memory is the frontier of one process.
 type memory struct {
 	params Params
@@ -102,7 +99,7 @@ type memory struct {
 	seeds  map[uint64]string
 	hosts  map[string]*diskHost
 	pages  map[string]*diskPage
-	blobs  map[string]diskBlob
+	bodies map[string]BodyRow
 	maybe  *bloom.BloomFilter
 	left   int
 
@@ -131,7 +128,7 @@ const (
 func newMemory(p Params, folder string) *memory {
 	return &memory{params: p, folder: folder, seeds: map[uint64]string{},
 		hosts: map[string]*diskHost{},
-		pages: map[string]*diskPage{}, blobs: map[string]diskBlob{}, addresses: map[string]*address{},
+		pages: map[string]*diskPage{}, bodies: map[string]BodyRow{}, addresses: map[string]*address{},
 		maybe: bloom.NewWithEstimates(bloomPages, bloomWrong)}
 }
 
@@ -152,8 +149,8 @@ func (m *memory) apply(e entry) {
 	for _, h := range e.Hosts {
 		m.hosts[h.Name] = &h
 	}
-	for _, b := range e.Blobs {
-		m.blobs[b.Hash] = b
+	if e.Hash != "" {
+		m.bodies[e.Hash] = BodyRow{e.Hash, hashOf(e.Body), int64(len(e.Body))}
 	}
 	for _, p := range e.Pages {
 		old := m.pages[p.Task.URL]
@@ -240,13 +237,11 @@ func (m *memory) lay(a *address) {
 }
 
 // change writes an entry, and applies it. The mutex is held; what is returned waits for the disk.
-func (m *memory) change(e entry, body []byte) (func(context.Context) error, error) {
-	wait, err := m.log.Begin(body, func(at int64) ([]byte, error) {
-		if body != nil {
-			e.Blobs = append(e.Blobs, diskBlob{Hash: hashOf(body), At: at, Size: int64(len(body))})
-		}
-		return json.Marshal(e)
-	})
+func (m *memory) change(e entry) (wait func(context.Context) error, err error) {
+	record, err := json.Marshal(e)
+	if err == nil {
+		wait, err = m.log.Begin(record)
+	}
 	if err != nil {
 		return nil, m.fail("writing the frontier", err)
 	}
@@ -376,7 +371,7 @@ func (m *memory) addAnd(list []found, e entry) (func(context.Context) error, err
 	if len(e.Pages) == 0 && len(e.Seeds) == 0 {
 		return nil, nil
 	}
-	wait, err := m.change(e, nil)
+	wait, err := m.change(e)
 	if err != nil {
 		return nil, err
 	}
@@ -406,7 +401,6 @@ func (m *memory) finished(j *job, r *result) (wait func(context.Context) error, 
 	}
 	now := m.now()
 	var e entry
-	var body []byte
 	if j.Host != "" {
 		h := *m.hosts[j.Host]
 		h.Failures, h.NotBefore = r.Failures, now+int64(r.Quarantine)
@@ -427,11 +421,11 @@ func (m *memory) finished(j *job, r *result) (wait func(context.Context) error, 
 			p.Failed++
 		}
 		e.Pages = append(e.Pages, p)
-		if _, has := m.blobs[o.Hash]; o.Body != nil && !has {
-			body = o.Body
+		if _, has := m.bodies[o.Hash]; o.Body != nil && !has {
+			e.Hash, e.Body = o.Hash, o.Body
 		}
 	}
-	if wait, err = m.change(e, body); err != nil {
+	if wait, err = m.change(e); err != nil {
 		return nil, err
 	}
 	a.waiting = slices.DeleteFunc(a.waiting, func(p *diskPage) bool { return p.State != waiting })
@@ -461,7 +455,7 @@ func (m *memory) seed(ctx context.Context, op uint64, f found) error {
 
 // flushed waits for all before it.
 func (m *memory) flushed() (func(context.Context) error, error) {
-	return m.log.Begin(nil, func(int64) ([]byte, error) { return nil, nil })
+	return m.log.Begin(nil)
 }
 
 // look tells only what is on the disk: a crash must not take it back.
@@ -486,14 +480,13 @@ func (m *memory) waits() int {
 }
 
 // pendingOnDisk asks the process that has the frontier, or reads its disk.
-func pendingOnDisk(ctx context.Context, st *opened) (left int64, what string, err error) {
-	left, err = newRemote(st).left(ctx)
-	if err != nil {
+func pendingOnDisk(ctx context.Context, st *opened) (n int64, what string, err error) {
+	if n, err = left(ctx, st); err != nil {
 		m := newMemory(st.Params, st.Config.Folder)
 		err = journal.Read(st.Config.Folder, m.restore)
-		left = int64(m.left)
+		n = int64(m.left)
 	}
-	return left, fmt.Sprintf("%d pages wait to be fetched", left), err
+	return n, fmt.Sprintf("%d pages wait to be fetched", n), err
 }
 
 // auditDisk reads the disk.
@@ -514,12 +507,8 @@ func auditDisk(_ context.Context, st *opened) (any, error) {
 	for _, name := range slices.Sorted(maps.Keys(m.hosts)) {
 		a.Hosts = append(a.Hosts, HostRow{name, int64(m.hosts[name].Pages)})
 	}
-	for _, hash := range slices.Sorted(maps.Keys(m.blobs)) {
-		body, err := journal.Blob(st.Config.Folder, m.blobs[hash].At, m.blobs[hash].Size)
-		if err != nil {
-			return nil, err
-		}
-		a.Bodies = append(a.Bodies, BodyRow{hash, hashOf(body), int64(len(body))})
+	for _, hash := range slices.Sorted(maps.Keys(m.bodies)) {
+		a.Bodies = append(a.Bodies, m.bodies[hash])
 	}
 	return withLog(a, st.Config.Folder)
 }

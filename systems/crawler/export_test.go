@@ -20,8 +20,12 @@ func (p Params) Limits() web.Limits { return p.limits() }
 // Mutants are designs with a planted error each.
 func Mutants() map[string]sut.Variant {
 	of := func(plant func(frontier) frontier) sut.Variant {
-		v := postgresFrontier()
-		v.Roles = []role{crawls(remembered, func(st *opened) frontier { return plant(tables{st}) })}
+		v := inStore(postgresFrontier(), remembered, func(st *opened) shared {
+			return struct {
+				frontier
+				book
+			}{plant(tables{st}), tables{st}}
+		})
 		return systemOf(v).Variants[0]
 	}
 	onDisk := diskFrontier()

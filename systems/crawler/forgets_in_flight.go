@@ -2,7 +2,6 @@ package crawler
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,16 +19,12 @@ import (
 // It gives up: pages. What a process was fetching when it died is in nobody's frontier: it is not
 // fetched, and neither is what it leads to.
 func forgetsInFlight() variant {
-	return variant{Name: "forgets_in_flight",
+	return inStore(variant{Name: "forgets_in_flight",
 		Idea:       "pages leave the frontier when they are taken, and not when they are stored",
 		Guarantees: "each page at most once, whatever happens",
 		GivesUp:    "what a process was fetching when it died, and what that leads to",
 		Breaks:     []sut.Break{{Invariant: AllFetched, Under: sut.RoleCrash}},
-		Roles:      []role{crawls(remembered, func(st *opened) frontier { return taking{tables{st}} })},
-		Open: func(_ context.Context, st *opened) (Crawler, error) {
-			return newDesk(st, taking{tables{st}}), nil
-		},
-	}
+	}, remembered, func(st *opened) shared { return taking{tables{st}} })
 }
 
 // taking marks pages as taken.
@@ -62,8 +57,5 @@ func (s taking) finish(ctx context.Context, j *job, r *result) error {
 		}
 		return err
 	})
-	if errors.Is(err, errLost) {
-		return err
-	}
 	return stores.Failed("storing a page", err)
 }

@@ -183,9 +183,8 @@ type judged struct {
 
 // sight is what somebody was told of a page.
 type sight struct {
-	op         uint64
-	start, end time.Duration
-	page       Page
+	end  time.Duration
+	page Page
 }
 
 // see takes a record in.
@@ -231,57 +230,41 @@ func judging(p Params, judge func(j *judged)) check.Clause {
 }
 
 // lookedAt is the clause that a page is known once its seed was acknowledged, and that the times at
-// which it was fetched only become more.
+// which it was fetched only become more. These are its versions, from 1 on; who looks makes none,
+// and is promised that later ones see no older one.
 func lookedAt(r *check.Run) func() {
-	sights, acked := map[string][]sight{}, map[string]sight{}
+	changes, sights := map[string][]check.VersionChange{}, map[string][]check.VersionSight{}
+	fetched := false
 	r.See(func(rec *history.Record) {
 		if rec.Outcome != history.OK {
 			return
 		}
-		s := sight{op: rec.Op.ID, start: rec.Start, end: rec.End}
-		if wrong := check.Misread(rec, &s.page); wrong != "" {
-			r.Violate([]uint64{s.op}, "%s", wrong)
+		var page Page
+		if wrong := check.Misread(rec, &page); wrong != "" {
+			r.Violate([]uint64{rec.Op.ID}, "%s", wrong)
 			return
 		}
-		if s.page.URL != rec.Op.Key {
-			r.Violate([]uint64{s.op}, "who asked about %s was told of %s", rec.Op.Key, s.page.URL)
+		key := rec.Op.Key
+		if page.URL != key {
+			r.Violate([]uint64{rec.Op.ID}, "who asked about %s was told of %s", key, page.URL)
 		}
-		if first, has := acked[rec.Op.Key]; rec.Op.Kind == KindSeed {
-			if !has || s.end < first.end {
-				acked[rec.Op.Key] = s
+		c := check.VersionChange{Op: rec.Op.ID, Start: rec.Start, End: rec.End, Version: 1}
+		if rec.Op.Kind == KindLook {
+			fetched = fetched || page.Fetched > 0
+			if c.Version += page.Fetched; page.State == "" {
+				c.Version = 0
 			}
-			return
+			sights[key] = append(sights[key], check.VersionSight{Op: c.Op, Start: c.Start, End: c.End,
+				Version: c.Version})
 		}
-		sights[rec.Op.Key] = append(sights[rec.Op.Key], s)
+		changes[key] = append(changes[key], c)
 	}, KindSeed, KindLook)
 	return func() {
-		tried := false
+		f := &check.Freshness{Collector: r.Collector}
 		for _, key := range slices.Sorted(maps.Keys(sights)) {
-			list, seed := sights[key], acked[key]
-			slices.SortFunc(list, func(a, b sight) int { return cmp.Compare(a.end, b.end) })
-			byStart := slices.SortedStableFunc(slices.Values(list), func(a, b sight) int {
-				return cmp.Compare(a.start, b.start)
-			})
-			before, most := 0, sight{}
-			for _, s := range byStart {
-				r.Checked(1)
-				for ; before < len(list) && list[before].end < s.start; before++ {
-					if list[before].page.Fetched > most.page.Fetched || most.op == 0 {
-						most = list[before]
-					}
-				}
-				if s.page.State == "" && seed.op != 0 && seed.end < s.start {
-					r.Violate([]uint64{seed.op, s.op}, "nobody had heard of %s at %v, and it was "+
-						"acknowledged as a seed at %v", key, s.start, seed.end)
-				}
-				if s.page.Fetched < most.page.Fetched {
-					r.Violate([]uint64{most.op, s.op}, "%s was fetched %d times at %v, and %d times at %v",
-						key, s.page.Fetched, s.start, most.page.Fetched, most.end)
-				}
-				tried = tried || s.page.Fetched > 0
-			}
+			f.Look(key, changes[key], sights[key])
 		}
-		r.Need(tried, "nobody saw that a page was fetched")
+		r.Need(fetched, "nobody saw that a page was fetched")
 	}
 }
 

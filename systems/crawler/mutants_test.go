@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"stampede/harness/check"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/crawler"
@@ -25,17 +24,12 @@ func TestMutantsOnStores(t *testing.T) {
 		{"M82 stored before its links", crawler.AllFetched},
 	} {
 		t.Run(m.mutant, func(t *testing.T) {
-			run := func(variant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := crowd()
-					p.RobotsTTL, p.HostileRobots = p.RecrawlAfter, 0.8
-					p.RobotsChange, p.Lease = sut.Duration(1500*ms), sut.Duration(800*ms)
-					return suttest.Trial{System: crawler.System(), Variant: crawler.Mutants()[variant],
-						Params: p, Space: stores.Namespace, Ops: 80, Every: 40 * ms,
-						Settle: 60 * time.Second}.Run(t, seed)
-				}
-			}
-			suttest.Killed(t, []string{m.named}, run("control"), run(m.mutant))
+			p := crowd()
+			p.RobotsTTL, p.HostileRobots = p.RecrawlAfter, 0.8
+			p.RobotsChange, p.Lease = sut.Duration(1500*ms), sut.Duration(800*ms)
+			suttest.Trial{System: crawler.System(), Params: p, Space: stores.Namespace, Ops: 80,
+				Every: 40 * ms, Settle: 60 * time.Second}.Kills(t, crawler.Mutants()["control"],
+				crawler.Mutants()[m.mutant], m.named)
 		})
 	}
 }

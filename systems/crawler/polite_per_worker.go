@@ -2,7 +2,6 @@ package crawler
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -21,20 +20,15 @@ import (
 //
 // It gives up: politeness. An address is asked by as many workers at once as there are.
 func politePerWorker() variant {
-	open := func(st *opened) *eachWorker {
-		return &eachWorker{tables: tables{st}, next: make([]map[string]time.Time, st.Params.Workers)}
-	}
-	return variant{Name: "polite_per_worker",
+	return inStore(variant{Name: "polite_per_worker",
 		Idea: "pages are leased, and not addresses; each worker remembers when it last asked an " +
 			"address",
 		Guarantees: "each page once, and no worker asks an address too often",
 		GivesUp:    "politeness: many workers ask an address at once",
 		Breaks:     []sut.Break{{Invariant: Polite, Under: sut.Load}},
-		Roles:      []role{crawls(remembered, func(st *opened) frontier { return open(st) })},
-		Open: func(_ context.Context, st *opened) (Crawler, error) {
-			return newDesk(st, open(st)), nil
-		},
-	}
+	}, remembered, func(st *opened) shared {
+		return &eachWorker{tables: tables{st}, next: make([]map[string]time.Time, st.Params.Workers)}
+	})
 }
 
 // eachWorker has a clock for each worker and address.
@@ -55,22 +49,10 @@ func (s *eachWorker) take(ctx context.Context, n int) ([]*job, time.Duration, er
 		taken AS (UPDATE pages AS p SET
 			due_at = clock_timestamp() + $2::bigint * interval '1 microsecond'
 			FROM due WHERE p.seq = due.seq RETURNING p.*)
-		SELECT p.ip, p.host, h.failures, h.rules,
-			coalesce((extract(epoch FROM clock_timestamp() - h.rules_at) * 1000)::bigint, 0),
-			p.url, p.seq, p.priority, p.hops, p.tries, p.fetched, p.hash, p.every_ms
-		FROM taken AS p JOIN hosts AS h USING (host)`,
+		SELECT `+jobColumns+` FROM taken AS p JOIN hosts AS h USING (host)`,
 		[]any{n, s.Params.Lease.D().Microseconds()}, func(row pgx.CollectableRow) error {
-			j := &job{Until: until, Pages: make([]task, 1)}
-			t := &j.Pages[0]
-			var raw []byte
-			var age int64
-			err := row.Scan(&j.IP, &j.Host, &j.Failures, &raw, &age, &t.URL, &t.Seq, &t.Priority, &t.Hops,
-				&t.Tries, &t.Fetched, &t.Hash, &t.EveryMS)
-			if err == nil && raw != nil {
-				j.Rules = &rules{AgeMS: age}
-				err = json.Unmarshal(raw, &j.Rules.Rules)
-			}
-			j.Wait = s.wait(j.IP)
+			j, err := readJob(row)
+			j.Until, j.Wait = until, s.wait(j.IP)
 			jobs = append(jobs, j)
 			return err
 		})

@@ -28,17 +28,13 @@ import (
 // It gives up: three transactions for a page, and an address for the length of a lease when a
 // process dies. Times are those of the database's clock, which must not be set.
 func postgresFrontier() variant {
-	return variant{Name: "postgres_frontier",
+	return inStore(variant{Name: "postgres_frontier",
 		Idea: "an address of the web is a row with a lease and a fence; processes take those that " +
 			"are due with SKIP LOCKED",
 		Guarantees: "each page stored once, and each host asked by one process at a time, whoever dies",
 		GivesUp: "three transactions for a page, and an address until its lease is over when a " +
 			"process dies",
-		Roles: []role{crawls(remembered, func(st *opened) frontier { return tables{st} })},
-		Open: func(_ context.Context, st *opened) (Crawler, error) {
-			return newDesk(st, tables{st}), nil
-		},
-	}
+	}, remembered, func(st *opened) shared { return tables{st} })
 }
 
 // tables is a frontier in Postgres.
@@ -77,6 +73,26 @@ func (s tables) take(ctx context.Context, n int) ([]*job, time.Duration, error) 
 	return jobs, 0, s.fill(ctx, jobs, ips)
 }
 
+// jobColumns are what readJob reads, of pages p and hosts h.
+const jobColumns = `p.ip, p.host, h.failures, h.rules,
+	coalesce((extract(epoch FROM clock_timestamp() - h.rules_at) * 1000)::bigint, 0),
+	p.url, p.seq, p.priority, p.hops, p.tries, p.fetched, p.hash, p.every_ms`
+
+// readJob reads a page as a job of its own.
+func readJob(row pgx.CollectableRow) (*job, error) {
+	j := &job{Pages: make([]task, 1)}
+	t := &j.Pages[0]
+	var raw []byte
+	var age int64
+	err := row.Scan(&j.IP, &j.Host, &j.Failures, &raw, &age, &t.URL, &t.Seq, &t.Priority, &t.Hops,
+		&t.Tries, &t.Fetched, &t.Hash, &t.EveryMS)
+	if err == nil && raw != nil {
+		j.Rules = &rules{AgeMS: age}
+		err = json.Unmarshal(raw, &j.Rules.Rules)
+	}
+	return j, err
+}
+
 // candidates is how many pages a job has at most, of which one is fetched.
 const candidates = 8
 
@@ -86,31 +102,20 @@ func (s tables) fill(ctx context.Context, jobs []*job, ips []string) error {
 	for _, j := range jobs {
 		byIP[j.IP] = j
 	}
-	err := s.DB.Rows(ctx, `SELECT p.ip, p.host, h.failures, h.rules,
-			coalesce((extract(epoch FROM clock_timestamp() - h.rules_at) * 1000)::bigint, 0),
-			p.url, p.seq, p.priority, p.hops, p.tries, p.fetched, p.hash, p.every_ms
+	err := s.DB.Rows(ctx, `SELECT `+jobColumns+`
 		FROM unnest($1::text[]) AS a (ip) CROSS JOIN LATERAL (SELECT p.* FROM pages AS p
 			JOIN hosts AS h USING (host) WHERE p.ip = a.ip AND p.state = 'waiting'
 				AND p.due_at <= clock_timestamp() AND h.not_before <= clock_timestamp()
 			ORDER BY p.priority, p.seq LIMIT $2) AS p JOIN hosts AS h USING (host)
 		ORDER BY p.ip, p.priority, p.seq`, []any{ips, candidates}, func(row pgx.CollectableRow) error {
-		var t task
-		var ip, host string
-		var failures int
-		var raw []byte
-		var age int64
-		err := row.Scan(&ip, &host, &failures, &raw, &age, &t.URL, &t.Seq, &t.Priority, &t.Hops,
-			&t.Tries, &t.Fetched, &t.Hash, &t.EveryMS)
-		j := byIP[ip]
-		if err != nil || j.Host != "" && j.Host != host {
+		one, err := readJob(row)
+		j := byIP[one.IP]
+		if err != nil || j.Host != "" && j.Host != one.Host {
 			return err
 		}
-		if j.Host, j.Failures = host, failures; raw != nil && j.Rules == nil {
-			j.Rules = &rules{AgeMS: age}
-			err = json.Unmarshal(raw, &j.Rules.Rules)
-		}
-		j.Pages = append(j.Pages, t)
-		return err
+		j.Host, j.Failures, j.Rules = one.Host, one.Failures, one.Rules
+		j.Pages = append(j.Pages, one.Pages[0])
+		return nil
 	})
 	return stores.Failed("reading what to fetch", err)
 }
@@ -125,6 +130,18 @@ func (s tables) add(ctx context.Context, list []found) error {
 }
 
 func (s tables) addIn(ctx context.Context, tx pgx.Tx, list []found) error {
+	fresh, err := s.fresh(ctx, tx, list, "FOR UPDATE")
+	if err != nil {
+		return err
+	}
+	return insertPages(ctx, tx, fresh)
+}
+
+// fresh are those pages that are not known, and that their hosts, which may be locked, have room
+// for.
+func (s tables) fresh(
+	ctx context.Context, tx pgx.Tx, list []found, lock string,
+) ([]found, error) {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b found) int { return strings.Compare(a.URL, b.URL) })
 	var urls, hosts, ips []string
@@ -135,43 +152,32 @@ func (s tables) addIn(ctx context.Context, tx pgx.Tx, list []found) error {
 		FROM unnest($1::text[], $2::text[]) AS f (host, ip) ORDER BY host
 		ON CONFLICT (host) DO NOTHING`, hosts, ips)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	counted, err := stores.CollectOn[struct {
 		Host  string
 		Pages int
-	}](ctx, tx, `SELECT host, pages FROM hosts WHERE host = ANY($1) ORDER BY host FOR UPDATE`, hosts)
+	}](ctx, tx, `SELECT host, pages FROM hosts WHERE host = ANY($1) ORDER BY host `+lock, hosts)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	seen, err := seenOf(ctx, tx, urls)
-	if err != nil {
-		return err
+	known, err := stores.CollectOn[struct{ URL string }](ctx, tx,
+		`SELECT url FROM pages WHERE url = ANY($1)`, urls)
+	seen, room := map[string]bool{}, map[string]int{}
+	for _, page := range known {
+		seen[page.URL] = true
 	}
-	room := map[string]int{}
 	for _, host := range counted {
 		room[host.Host] = s.Params.PerHost - host.Pages
 	}
-	fresh := slices.DeleteFunc(list, func(f found) bool {
+	return slices.DeleteFunc(list, func(f found) bool {
 		if seen[f.URL] || room[f.Host] <= 0 && !f.Seed {
 			return true
 		}
 		seen[f.URL] = true
 		room[f.Host]--
 		return false
-	})
-	return insertPages(ctx, tx, fresh)
-}
-
-// seenOf says which pages are known.
-func seenOf(ctx context.Context, tx pgx.Tx, urls []string) (map[string]bool, error) {
-	list, err := stores.CollectOn[struct{ URL string }](ctx, tx,
-		`SELECT url FROM pages WHERE url = ANY($1)`, urls)
-	seen := map[string]bool{}
-	for _, page := range list {
-		seen[page.URL] = true
-	}
-	return seen, err
+	}), err
 }
 
 // insertPages adds pages that are new, counts them, and wakes their addresses.
@@ -212,9 +218,6 @@ func (s tables) finish(ctx context.Context, j *job, r *result) error {
 	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return s.finishIn(ctx, tx, j, r)
 	})
-	if errors.Is(err, errLost) {
-		return err
-	}
 	return stores.Failed("storing a page", err)
 }
 

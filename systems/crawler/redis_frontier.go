@@ -43,7 +43,7 @@ var (
 // seeds, which pages were fetched, and when hosts were asked last; memory for all bodies; and
 // priorities between addresses, which are taken in the order of time.
 func redisFrontier() variant {
-	return variant{Name: "redis_frontier",
+	return inStore(variant{Name: "redis_frontier",
 		Idea: "sorted sets of addresses and of their pages by time, and scripts that take, store and " +
 			"add at once",
 		Guarantees: "each page stored once, and each host asked by one process at a time, whoever " +
@@ -55,8 +55,6 @@ func redisFrontier() variant {
 			{Invariant: AllFetched, Under: sut.PowerLoss, Shows: sut.AtTimes},
 			{Invariant: FetchedOnce, Under: sut.PowerLoss, Shows: sut.AtTimes},
 			{Invariant: Polite, Under: sut.PowerLoss, Shows: sut.AtTimes}},
-		// Redis may forget what it has confirmed, so nothing is remembered of it.
-		Roles: []role{crawls(0, func(st *opened) frontier { return sets{st} })},
 		State: design.State[Params]{Pending: pendingInRedis, Audit: auditRedis,
 			Found: func(ctx context.Context, st *opened) (string, error) {
 				n, err := st.Redis.HLen(ctx, st.Key("pages")).Result()
@@ -65,10 +63,8 @@ func redisFrontier() variant {
 				}
 				return fmt.Sprintf("%d pages", n), nil
 			}},
-		Open: func(_ context.Context, st *opened) (Crawler, error) {
-			return newDesk(st, sets{st}), nil
-		},
-	}
+		// Redis may forget what it has confirmed, so nothing is remembered of it.
+	}, 0, func(st *opened) shared { return sets{st} })
 }
 
 // sets is a frontier in Redis.

@@ -2,7 +2,6 @@ package crawler
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -22,17 +21,13 @@ import (
 // It gives up: that. Two who find a page at the same time both see that it is new, and it is in the
 // frontier twice: it is fetched twice.
 func seenThenAdd() variant {
-	return variant{Name: "seen_then_add",
+	return inStore(variant{Name: "seen_then_add",
 		Idea:       "one statement asks whether a page is known, and a later one adds it",
 		Guarantees: "each page once, as long as one process finds pages",
 		GivesUp:    "that: two who find a page at the same time add it twice",
 		Breaks:     []sut.Break{{Invariant: FetchedOnce, Under: sut.Load}},
-		Roles:      []role{crawls(remembered, func(st *opened) frontier { return twoSteps{tables{st}} })},
 		State:      design.State[Params]{Schema: manyRows()},
-		Open: func(_ context.Context, st *opened) (Crawler, error) {
-			return newDesk(st, twoSteps{tables{st}}), nil
-		},
-	}
+	}, remembered, func(st *opened) shared { return twoSteps{tables{st}} })
 }
 
 // manyRows is the schema with as many rows of a page as somebody adds.
@@ -45,36 +40,15 @@ func manyRows() string {
 type twoSteps struct{ tables }
 
 func (s twoSteps) add(ctx context.Context, list []found) error {
-	fresh := slices.Clone(list)
-	slices.SortFunc(fresh, func(a, b found) int { return strings.Compare(a.Host, b.Host) })
-	var urls, hosts, ips []string
-	for _, f := range fresh {
-		urls, hosts, ips = append(urls, f.URL), append(hosts, f.Host), append(ips, f.IP)
-	}
-	var seen map[string]bool
 	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		if seen, err = seenOf(ctx, tx, urls); err == nil {
-			_, err = tx.Exec(ctx, `INSERT INTO hosts (host, ip) SELECT DISTINCT host, ip
-				FROM unnest($1::text[], $2::text[]) AS f (host, ip) ORDER BY host
-				ON CONFLICT (host) DO NOTHING`, hosts, ips)
-		}
-		for _, host := range slices.Compact(hosts) {
-			var pages int
-			if err == nil {
-				err = tx.QueryRow(ctx, `SELECT pages FROM hosts WHERE host = $1`, host).Scan(&pages)
-			}
-			if pages >= s.Params.PerHost {
-				fresh = slices.DeleteFunc(fresh, func(f found) bool { return f.Host == host && !f.Seed })
-			}
-		}
+		list, err = s.fresh(ctx, tx, list, "")
 		return err
 	})
 	if err != nil {
 		return stores.Failed("asking for pages", err)
 	}
-	fresh = slices.DeleteFunc(fresh, func(f found) bool { return seen[f.URL] })
 	err = s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		return insertPages(ctx, tx, fresh)
+		return insertPages(ctx, tx, list)
 	})
 	return stores.Failed("adding pages", err)
 }

@@ -78,13 +78,24 @@ func inWeb(v variant) variant {
 	return v
 }
 
-// crawls is the role of fetchers of a frontier, each of which remembers so many of its pages.
-func crawls(remembers int, front func(*opened) frontier) role {
-	return role{Name: fetcherName, Summary: fetcherDoes, Places: fetcherPlaces(),
+// shared is a frontier that many processes share, and their API too.
+type shared interface {
+	frontier
+	book
+}
+
+// inStore completes a design by a frontier in a store, of whose pages each fetcher remembers so
+// many.
+func inStore(v variant, remembers int, front func(*opened) shared) variant {
+	v.Roles = []role{{Name: fetcherName, Summary: fetcherDoes, Places: fetcherPlaces(),
 		ConnsOf: func(p Params, instance int) int { return min(instance, p.Workers) },
 		Do: func(ctx context.Context, st *opened) error {
 			return newFetcher(st, front(st), remembers).run(ctx)
-		}}
+		}}}
+	v.Open = func(_ context.Context, st *opened) (Crawler, error) {
+		return newDesk(st, front(st)), nil
+	}
+	return v
 }
 
 // withLog adds the web's log to an audit.

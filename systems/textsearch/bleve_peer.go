@@ -20,6 +20,7 @@ import (
 	bleveindex "github.com/blevesearch/bleve_index_api"
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/design"
 	"stampede/harness/stores"
 	"stampede/systems/textsearch/analysis"
 )
@@ -43,6 +44,7 @@ func blevePeer() variant {
 		Guarantees: "each answer is of the newest generation, and as durable as Postgres",
 		GivesUp:    "replicas, and scores over all fields together; words are not corrected",
 		KeepsFiles: true, Places: []string{placeKept, placeApplied}, NotApplicable: noSegments(),
+		State: design.State[Params]{Schema: `CREATE INDEX changes_doc ON changes (doc, seq);`},
 	}, func(st *opened) engine { return newBleve(st) })
 }
 
@@ -64,7 +66,7 @@ type bleveEngine struct {
 }
 
 func newBleve(st *opened) *bleveEngine {
-	b := &bleveEngine{inPostgres: inPostgres{st}}
+	b := &bleveEngine{inPostgres: inPostgres{st, scoringOwn}}
 	b.open = func(ctx context.Context) (*follower, error) { return openFollower(ctx, st) }
 	return b
 }
@@ -95,7 +97,6 @@ func (b *bleveEngine) search(ctx context.Context, req SearchRequest) (found Foun
 
 // final brings what is left to the index, and says which documents that has.
 func (b *bleveEngine) final(ctx context.Context, a *Audit) error {
-	a.Scoring = scoringOwn
 	if err := b.inPostgres.final(ctx, a); err != nil {
 		return err
 	}
@@ -103,17 +104,10 @@ func (b *bleveEngine) final(ctx context.Context, a *Audit) error {
 		if err := f.catchUp(ctx, a.Generation); err != nil {
 			return err
 		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		a.Documents = []DocRow{}
-		for doc, id := range f.ids {
-			_, version, err := partsOf(id)
-			if err != nil {
-				return err
-			}
-			a.Documents = append(a.Documents, DocRow{doc, version})
-		}
-		return nil
+		return f.read(func(r reading) (err error) {
+			a.Documents, err = r.documents()
+			return err
+		})
 	})
 }
 
@@ -132,13 +126,12 @@ type follower struct {
 	index bleve.Index
 	at    atomic.Int64 // the last change that is in the index
 
-	mu  sync.Mutex        // of who brings changes
-	ids map[uint64]string // of each document in the index
+	mu sync.Mutex // of who brings changes
 }
 
 // openFollower opens the index of a folder, or makes it, and brings what is missing.
 func openFollower(ctx context.Context, st *opened) (f *follower, err error) {
-	f = &follower{opened: st, ids: map[uint64]string{}}
+	f = &follower{opened: st}
 	path := filepath.Join(st.Config.Folder, "bleve")
 	// Postgres has what is not flushed. An index that is open elsewhere is not waited for.
 	settings := map[string]any{"unsafe_batch": true, "bolt_timeout": "100ms"}
@@ -153,7 +146,8 @@ func openFollower(ctx context.Context, st *opened) (f *follower, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening Bleve: %w", err)
 	}
-	if err = f.resume(); err == nil {
+	err = f.read(func(r reading) error { f.at.Store(r.generation); return nil })
+	if err == nil {
 		var head int64
 		if err = st.DB.Row(ctx, `SELECT seq FROM head`, nil, &head); err == nil {
 			err = f.catchUp(ctx, head)
@@ -182,34 +176,8 @@ func termsOnly() (mapping.IndexMapping, error) {
 	return m, nil
 }
 
-// resume reads how far the index is, and which documents it has.
-func (f *follower) resume() error {
-	return f.read(func(r reading) error {
-		f.at.Store(r.generation)
-		list, err := r.DocIDReaderAll()
-		if err != nil {
-			return fmt.Errorf("listing documents: %w", err)
-		}
-		for {
-			internal, err := list.Next()
-			if err != nil || internal == nil {
-				return errors.Join(err, list.Close())
-			}
-			id, err := r.ExternalID(internal)
-			if err != nil {
-				return errors.Join(err, list.Close())
-			}
-			doc, _, err := partsOf(id)
-			if err != nil {
-				return errors.Join(err, list.Close())
-			}
-			f.ids[doc] = id
-		}
-	})
-}
-
 // An identity is a document and its version.
-func idOf(doc, version uint64) string { return fmt.Sprintf("%d-%d", doc, version) }
+func idOf(doc, version int64) string { return fmt.Sprintf("%d-%d", doc, version) }
 
 func partsOf(id string) (doc, version uint64, err error) {
 	_, err = fmt.Sscanf(id, "%d-%d", &doc, &version)
@@ -223,6 +191,7 @@ const batchMost = 500
 type change struct {
 	Seq, Doc, Version int64
 	Deleted           bool
+	Before            int64 // the version of the document's change before, 0 if there was none
 	analysis.Text
 }
 
@@ -232,17 +201,18 @@ func (f *follower) catchUp(ctx context.Context, seq int64) error {
 	defer f.mu.Unlock()
 	for f.at.Load() < seq {
 		batch, at := f.index.NewBatch(), f.at.Load()
-		next := map[uint64]string{}
-		err := f.DB.Rows(ctx, `SELECT seq, doc, version, deleted, title, tags, description, body
-			FROM changes WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{at, batchMost},
+		err := f.DB.Rows(ctx, `SELECT seq, doc, version, deleted, coalesce((SELECT version FROM changes b
+				WHERE b.doc = c.doc AND b.seq < c.seq ORDER BY b.seq DESC LIMIT 1), 0),
+				title, tags, description, body
+			FROM changes c WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{at, batchMost},
 			func(row pgx.CollectableRow) error {
 				var c change
-				if err := row.Scan(&c.Seq, &c.Doc, &c.Version, &c.Deleted, &c.Title, &c.Tags,
+				if err := row.Scan(&c.Seq, &c.Doc, &c.Version, &c.Deleted, &c.Before, &c.Title, &c.Tags,
 					&c.Description, &c.Body); err != nil {
 					return err
 				}
 				at = c.Seq
-				return f.add(batch, next, c)
+				return c.addTo(batch)
 			})
 		if err != nil {
 			return fmt.Errorf("reading changes: %w", err)
@@ -251,32 +221,21 @@ func (f *follower) catchUp(ctx context.Context, seq int64) error {
 		if err := f.index.Batch(batch); err != nil {
 			return fmt.Errorf("bringing changes to Bleve: %w", err)
 		}
-		for doc, id := range next {
-			if f.ids[doc] = id; id == "" {
-				delete(f.ids, doc)
-			}
-		}
 		f.at.Store(at)
 		f.Config.Passed(placeApplied)
 	}
 	return nil
 }
 
-// add adds a change to a batch; next are the identities after it, "" of a document that is gone.
-func (f *follower) add(batch *bleve.Batch, next map[uint64]string, c change) error {
-	doc := uint64(c.Doc)
-	before, in := next[doc]
-	if !in {
-		before = f.ids[doc]
+// addTo adds a change to a batch.
+func (c *change) addTo(batch *bleve.Batch) error {
+	if c.Before > 0 {
+		batch.Delete(idOf(c.Doc, c.Before))
 	}
-	if before != "" {
-		batch.Delete(before)
-	}
-	if next[doc] = ""; c.Deleted {
+	if c.Deleted {
 		return nil
 	}
-	next[doc] = idOf(doc, uint64(c.Version))
-	return batch.Index(next[doc], spaced(&c.Text))
+	return batch.Index(idOf(c.Doc, c.Version), spaced(&c.Text))
 }
 
 // spaced are the terms of each field with spaces between them, and a dot for each stop word.
@@ -302,10 +261,32 @@ type reading struct {
 	generation int64
 }
 
+// documents lists what is in the index.
+func (r reading) documents() (list []DocRow, err error) {
+	list = []DocRow{}
+	all, err := r.DocIDReaderAll()
+	for err == nil {
+		var internal bleveindex.IndexInternalID
+		if internal, err = all.Next(); err != nil || internal == nil {
+			break
+		}
+		var id string
+		if id, err = r.ExternalID(internal); err == nil {
+			var row DocRow
+			row.Doc, row.Version, err = partsOf(id)
+			list = append(list, row)
+		}
+	}
+	if err == nil {
+		err = all.Close()
+	}
+	return list, err
+}
+
 // search asks a reader for its generation and for documents.
 func (f *follower) search(ctx context.Context, req SearchRequest) (found Found, err error) {
 	found.Hits = []Hit{}
-	q, _ := analysis.Parse(req.Query, req.Mode, everyTerm{})
+	q, _ := analysis.Parse(req.Query, req.Mode, nil)
 	err = f.read(func(r reading) error {
 		found.Generation = r.generation
 		asked := bleveQuery(q)

@@ -58,8 +58,12 @@ type segmented struct {
 func newSegmented(st *opened, o index.Options) *segmented {
 	o.Folder, o.KeepLog = st.Config.Folder, true
 	ctx, stop := context.WithCancel(context.Background())
+	before := o.Passed
 	o.Passed = func(place string) {
-		if place == index.PlaceMerging {
+		switch {
+		case before != nil:
+			before(place)
+		case place == index.PlaceMerging:
 			sut.Pause(ctx, st.Params.MergePause.D())
 		}
 		st.Config.Passed(place)
@@ -113,7 +117,7 @@ func (s *segmented) search(ctx context.Context, req SearchRequest) (found Found,
 // foundIn searches a snapshot.
 func foundIn(s *index.Snapshot, req SearchRequest) Found {
 	q, meant := analysis.Parse(req.Query, req.Mode, s)
-	r := s.Search(q, req.Most, index.Pruned)
+	r := s.Search(q, req.Most)
 	f := Found{Generation: int64(s.Generation()), Hits: make([]Hit, len(r.Hits)),
 		DidYouMean: meant, Documents: r.N, Length: r.Length}
 	for i, h := range r.Hits {

@@ -2,7 +2,10 @@ package textsearch
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"stampede/harness/sut"
@@ -10,21 +13,31 @@ import (
 	"stampede/systems/textsearch/index"
 )
 
+// AskedInTheEnd are the searches for a version in the end, after those for n newer ones.
+func AskedInTheEnd(title string, n int) (list []FindRow) {
+	for _, ask := range askedInTheEnd(title, n) {
+		list = append(list, FindRow{Query: ask.query, Most: ask.most})
+	}
+	return list
+}
+
 // Mutants are designs with a planted error each.
 func Mutants() map[string]sut.Variant {
 	of := func(v variant) sut.Variant { return systemOf(v).Variants[0] }
 	wrong := func(w index.Wrong) sut.Variant {
 		return of(served(variant{Name: "mutant", KeepsFiles: true}, func(st *opened) engine {
 			o := sized(st)
-			o.Wrong = w
-			s := newSegmented(st, o)
-			o.Folder, o.KeepLog, o.Passed = st.Config.Folder, true, func(place string) {
+			o.Wrong, o.Passed = w, func(place string) {
 				if w.UpdateInTwo && place == index.PlaceLogged || place == index.PlaceMerging {
 					sut.Pause(context.Background(), st.Params.MergePause.D()/10)
 				}
 			}
-			s.open = func(ctx context.Context) (*index.Index, error) { return index.Open(ctx, o) }
-			return s
+			return newSegmented(st, o)
+		}))
+	}
+	cut := func(w index.Wrong) sut.Variant {
+		return of(served(variant{Name: "mutant", KeepsFiles: true}, func(st *opened) engine {
+			return newCutOff(st, w)
 		}))
 	}
 	planted := func(v variant, plant func(engine) engine) sut.Variant {
@@ -46,9 +59,11 @@ func Mutants() map[string]sut.Variant {
 		"disk": of(diskSegments()), "memory": of(memory()), "scan": of(scan()),
 		"fts": of(postgresFTS()), "bleve": of(blevePeer()),
 		"M180": of(mergeForgetsDeletes()), "M188": of(staleReader()),
-		"M181": wrong(index.Wrong{MarkedByPlace: true}),
-		"M183": wrong(index.Wrong{UpdateInTwo: true}),
-		"M185": wrong(index.Wrong{TiesPruned: true}),
+		"M181":      wrong(index.Wrong{MarkedByPlace: true}),
+		"M183":      wrong(index.Wrong{UpdateInTwo: true}),
+		"M184":      wrong(index.Wrong{RoundedBounds: true}),
+		"M185":      wrong(index.Wrong{TiesPruned: true}),
+		"power cut": cut(index.Wrong{}), "M190": cut(index.Wrong{AckBeforeFlush: true}),
 		"M186": planted(diskSegments(), func(e engine) engine {
 			var most atomic.Int64
 			return changed{e, func(f *Found) {
@@ -91,6 +106,93 @@ func Mutants() map[string]sut.Variant {
 			return hasty{e.(*bleveEngine)}
 		}),
 	}
+}
+
+// cutOff is an index whose power is cut now and then: what was not flushed of a file is lost.
+type cutOff struct {
+	*segmented
+	mu      sync.Mutex
+	changes int
+	flushed map[string]int64 // bytes of each file
+}
+
+func newCutOff(st *opened, w index.Wrong) *cutOff {
+	c := &cutOff{flushed: map[string]int64{}}
+	o := sized(st)
+	o.Wrong, o.Wrap = w, func(name string, f index.File) index.File {
+		c.flush(name, 0)
+		return &watchedFile{File: f, flushed: func(size int64) { c.flush(name, size) }}
+	}
+	c.segmented = newSegmented(st, o)
+	open := c.open
+	c.open = func(ctx context.Context) (*index.Index, error) {
+		if err := c.cut(); err != nil {
+			return nil, err
+		}
+		return open(ctx)
+	}
+	return c
+}
+
+func (c *cutOff) flush(name string, size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flushed[name] = size
+}
+
+// cutEvery is after how many changes the power is cut: before the memory becomes a segment.
+const cutEvery = 7
+
+// change makes a change. The power is cut between two, when each was answered.
+func (c *cutOff) change(
+	ctx context.Context, doc, version uint64, text *analysis.Text,
+) (int64, error) {
+	c.mu.Lock()
+	c.changes++
+	due := c.changes%cutEvery == 0
+	c.mu.Unlock()
+	if due {
+		if err := c.shut(); err != nil {
+			return 0, err
+		}
+	}
+	return c.segmented.change(ctx, doc, version, text)
+}
+
+// cut takes what was not flushed.
+func (c *cutOff) cut() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, size := range c.flushed {
+		path := filepath.Join(c.Config.Folder, name)
+		if about, err := os.Stat(path); err == nil && about.Size() > size {
+			if err := os.Truncate(path, size); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// watchedFile says how much of it is flushed.
+type watchedFile struct {
+	index.File
+	size    int64
+	flushed func(size int64)
+}
+
+func (f *watchedFile) Write(b []byte) (int, error) {
+	n, err := f.File.Write(b)
+	f.size += int64(n)
+	return n, err
+}
+
+func (f *watchedFile) Sync() error {
+	err := f.File.Sync()
+	if err == nil {
+		f.flushed(f.size)
+	}
+	return err
 }
 
 // changed changes answers.

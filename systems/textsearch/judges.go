@@ -203,7 +203,10 @@ func (j judged) oracle() *oracle {
 }
 
 // at is the corpus of an answer.
-func (j judged) at(generation int64) moment { return moment{j.oracle(), generation} }
+func (j judged) at(generation int64) moment {
+	o := j.oracle()
+	return moment{o.At(generation), o.of}
+}
 
 // looks are the answers of the history and, after them, those of the end.
 func (j judged) looks() []*look {
@@ -238,13 +241,13 @@ func (l *look) text() string {
 func (j judged) parsed(l *look) (w exact.Wanted, meant string, m moment) {
 	m = j.at(l.Generation)
 	if !l.parsed {
-		v := analysis.Vocabulary(everyTerm{})
+		var v analysis.Vocabulary // who does not correct words needs none
 		if j.Corrects {
 			v = m
 		}
 		var q analysis.Query
 		q, l.meant = analysis.Parse(l.req.Query, l.req.Mode, v)
-		l.parsed, l.wanted = true, m.resolve(q)
+		l.parsed, l.wanted = true, m.Resolve(q)
 	}
 	return l.wanted, l.meant, m
 }
@@ -289,13 +292,13 @@ func inOrder(j judged) {
 		list = append(list, c)
 	}
 	pairs := j.VersionsInOrder("the log", list)
-	last := map[uint64]LogRow{}
-	for _, v := range j.oracle().log {
-		if before, has := last[v.Doc]; has && before.Version >= v.Version {
+	last := map[uint64]*exact.Version{}
+	for _, v := range j.oracle().Log {
+		if before := last[v.Doc]; before != nil && before.Version >= v.Version {
 			j.Violate([]uint64{before.Version, v.Version}, "document %d: change %d is of version %d, and "+
 				"change %d was of version %d", v.Doc, v.Seq, v.Version, before.Seq, before.Version)
 		}
-		last[v.Doc] = v.LogRow
+		last[v.Doc] = v
 	}
 	j.Need(pairs > 0, "no change began after another one")
 }
@@ -305,7 +308,7 @@ func inOrder(j judged) {
 func refusedRightly(j judged) {
 	for _, m := range j.seen.stale {
 		j.Checked(1)
-		right := slices.ContainsFunc(j.oracle().docs[m.doc], func(v *version) bool {
+		right := slices.ContainsFunc(j.oracle().Docs[m.doc], func(v *exact.Version) bool {
 			by, known := j.seen.changes[v.Version]
 			return v.Version > m.Op && (!known || by.Start <= m.End)
 		})
@@ -322,28 +325,27 @@ func finally(j judged) {
 	if j.Documents == nil {
 		return
 	}
-	o := j.oracle()
-	if j.Generation != o.last() {
+	m := j.at(j.Generation)
+	if last := m.Last().Generation; j.Generation != last {
 		j.Unfinished(nil, "in the end the documents are of generation %d, and the log ends at %d",
-			j.Generation, o.last())
+			j.Generation, last)
 		return
 	}
-	m := moment{o, j.Generation}
 	there := map[uint64]bool{}
 	for _, row := range j.Documents {
 		j.Checked(1)
-		v := o.of[row.Version]
+		v := m.of[row.Version]
 		switch {
 		case there[row.Doc]:
 			j.Violate([]uint64{row.Version}, "in the end document %d is there twice", row.Doc)
-		case v == nil || v.Doc != row.Doc || !m.has(v):
+		case v == nil || v.Doc != row.Doc || !m.There(v):
 			j.Violate([]uint64{row.Version}, "in the end document %d is there with version %d, which does "+
 				"not follow from the log", row.Doc, row.Version)
 		}
 		there[row.Doc] = true
 	}
-	for _, v := range o.log {
-		if m.has(v) && !there[v.Doc] {
+	for _, v := range m.Log {
+		if m.There(v) && !there[v.Doc] {
 			j.Violate([]uint64{v.Version}, "in the end document %d is not there, and the log has "+
 				"its version %d", v.Doc, v.Version)
 		}
@@ -357,14 +359,18 @@ type askedFor struct {
 	most  int
 }
 
-// askedInTheEnd are the searches for a version, of which all but the first are for the newest only.
-func askedInTheEnd(text *analysis.Text) []askedFor {
-	title := strings.Fields(text.Title)
-	if len(title) == 0 {
+// askedInTheEnd are the searches for a version, after those for n newer ones.
+func askedInTheEnd(title string, n int) []askedFor {
+	words := strings.Fields(title)
+	if len(words) == 0 || n >= mostFinds {
 		return nil
 	}
-	few := askedFor{title[0], fewHits}
-	return []askedFor{{title[len(title)-1], fewHits}, few, {title[0], manyHits}, few}
+	few := askedFor{words[0], fewHits}
+	all := []askedFor{{words[len(words)-1], fewHits}, few, {words[0], manyHits}, few}
+	if n >= mostFirst {
+		return all[:1]
+	}
+	return all
 }
 
 // searchedFor requires that the newest versions were searched for in the end, at its generation.
@@ -378,13 +384,13 @@ func (j judged) searchedFor(m moment) {
 		}
 	}
 	n := 0
-	for _, v := range slices.Backward(m.log) {
+	for _, v := range slices.Backward(m.Log) {
 		c := j.seen.changes[v.Version]
-		if v.Deleted || c == nil || c.text == nil || n == mostFinds {
+		if v.Deleted || c == nil || c.text == nil {
 			continue
 		}
-		for i, want := range askedInTheEnd(c.text) {
-			if !asked[want] && (i == 0 || n < mostFirst) {
+		for _, want := range askedInTheEnd(c.text.Title, n) {
+			if !asked[want] {
 				j.Unfinished([]uint64{c.Op}, "nothing is said of what is found in the end for %q, %d hits "+
 					"of it", want.query, want.most)
 			}
@@ -413,12 +419,12 @@ func oneGeneration(j judged) {
 			case v == nil || v.Doc != h.Doc || v.Deleted:
 				j.Violate(l.ops(h.Version), "%s: document %d was found with version %d, which it never had",
 					l.text(), h.Doc, h.Version)
-			case v.Seq > m.generation:
+			case v.Seq > m.Generation:
 				j.Violate(l.ops(h.Version), "%s: document %d was found with version %d, which is of "+
 					"change %d", l.text(), h.Doc, h.Version, v.Seq)
-			case v.until <= m.generation && !m.gone(h.Doc):
+			case v.Until <= m.Generation && !m.gone(h.Doc):
 				j.Violate(l.ops(h.Version), "%s: document %d was found with version %d, which was "+
-					"replaced by change %d", l.text(), h.Doc, h.Version, v.until)
+					"replaced by change %d", l.text(), h.Doc, h.Version, v.Until)
 			}
 		}
 		raced = raced || len(l.Hits) > 0 && overlapping(l, changed)
@@ -426,7 +432,7 @@ func oneGeneration(j judged) {
 			continue
 		}
 		whole = true
-		for _, v := range m.all(w) {
+		for _, v := range m.Matching(w) {
 			if !shown[v.Doc] {
 				j.Violate(l.ops(v.Version), "%s: document %d matches with version %d, and was not "+
 					"found", l.text(), v.Doc, v.Version)
@@ -440,7 +446,7 @@ func oneGeneration(j judged) {
 
 // possible says whether an answer's generation was there when it came; it is a violation if not.
 func (j judged) possible(l *look, m moment) bool {
-	_, v := m.upTo()
+	_, v := m.UpTo()
 	switch {
 	case l.Generation == 0:
 		return true
@@ -465,13 +471,6 @@ func overlapping(l *look, changes []*made) bool {
 	return i < len(changes) && changes[i].Start <= l.End || i > 0 && changes[i-1].End >= l.Start
 }
 
-// gone says whether a document's last change deleted it.
-func (m moment) gone(doc uint64) bool {
-	return slices.ContainsFunc(m.docs[doc], func(v *version) bool {
-		return v.Deleted && v.Seq <= m.generation && m.generation < v.until
-	})
-}
-
 // goneForGood looks for documents that are deleted.
 func goneForGood(j judged) {
 	tried := false
@@ -481,7 +480,7 @@ func goneForGood(j judged) {
 		}
 		m := j.at(l.Generation)
 		for _, h := range l.Hits {
-			if v := m.of[h.Version]; v != nil && v.Doc == h.Doc && v.Seq <= m.generation &&
+			if v := m.of[h.Version]; v != nil && v.Doc == h.Doc && v.Seq <= m.Generation &&
 				m.gone(h.Doc) {
 				j.Violate(l.ops(h.Version), "%s: document %d was found with version %d, and is deleted",
 					l.text(), h.Doc, h.Version)
@@ -499,8 +498,8 @@ func (j judged) soughtInVain(l *look, m moment) bool {
 	if len(terms) != 1 {
 		return false
 	}
-	return slices.ContainsFunc(m.having[terms[0]], func(v *version) bool {
-		return v.until <= m.generation && m.gone(v.Doc)
+	return slices.ContainsFunc(m.Having(terms[0]), func(v *exact.Version) bool {
+		return v.Until <= m.Generation && m.gone(v.Doc)
 	})
 }
 
@@ -527,7 +526,7 @@ func hitsMatch(j judged) {
 				j.Violate(l.ops(h.Version), "%s: document %d was found twice", l.text(), h.Doc)
 			}
 			shown[h.Doc] = true
-			if v := m.of[h.Version]; v != nil && !w.Fits(v.text) {
+			if v := m.of[h.Version]; v != nil && !w.Fits(v.Text) {
 				j.Violate(l.ops(h.Version), "%s: document %d was found, and its version %d does not match",
 					l.text(), h.Doc, h.Version)
 			}
@@ -613,7 +612,7 @@ func (j judged) moreOfTheSame(looks []*look) {
 // as the last hit.
 func (j judged) reckoned(l *look) (tied bool) {
 	w, _, m := j.parsed(l)
-	n, mean := m.size()
+	n, mean := m.Size()
 	if len(w.Terms) > 0 && (l.Found.Documents != n || !near(l.Length, mean)) {
 		j.Violate(l.ops(), "%s: there are %d documents of the mean length %v, and the answer says %d "+
 			"of %v",
@@ -625,7 +624,7 @@ func (j judged) reckoned(l *look) (tied bool) {
 		df[f.Term] = f.Documents
 	}
 	for _, term := range w.Terms {
-		least, most := m.Frequency(term), min(n, m.most(term))
+		least, most := m.Frequency(term), min(n, m.Most(term))
 		if l.final { // a merge since then has left even fewer
 			most = min(most, least+j.Gone)
 		}
@@ -635,12 +634,12 @@ func (j judged) reckoned(l *look) (tied bool) {
 			return false
 		}
 	}
-	return j.best(l, m, w, func(v *version) float64 { return w.Score(v.text, n, mean, df) })
+	return j.best(l, m, w, func(v *exact.Version) float64 { return w.Score(v.Text, n, mean, df) })
 }
 
 // best compares hits with what they should be.
 func (j judged) best(
-	l *look, m moment, w exact.Wanted, score func(*version) float64,
+	l *look, m moment, w exact.Wanted, score func(*exact.Version) float64,
 ) (tied bool) {
 	shown := map[uint64]bool{}
 	for _, h := range l.Hits {
@@ -654,7 +653,7 @@ func (j judged) best(
 		return false // oneGeneration says what is missing
 	}
 	last := l.Hits[len(l.Hits)-1]
-	for _, v := range m.all(w) {
+	for _, v := range m.Matching(w) {
 		if shown[v.Doc] {
 			continue
 		}

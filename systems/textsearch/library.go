@@ -145,13 +145,10 @@ func (l *library) audit(ctx context.Context) (any, error) {
 		slices.SortFunc(a.Documents, func(x, y DocRow) int { return cmp.Compare(x.Doc, y.Doc) })
 		w, n := &workload{p: l.Params, author: author{words()}}, 0
 		for _, row := range slices.Backward(a.Log) {
-			if row.Deleted || n == mostFinds {
+			if row.Deleted {
 				continue
 			}
-			for i, ask := range askedInTheEnd(w.text(row.Version)) {
-				if i > 0 && n >= mostFirst {
-					break
-				}
+			for _, ask := range askedInTheEnd(w.text(row.Version).Title, n) {
 				found, err := l.search(ctx, SearchRequest{Query: ask.query, Mode: analysis.And,
 					Most: ask.most})
 				if err != nil {

@@ -2,9 +2,7 @@ package textsearch_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -15,28 +13,23 @@ import (
 	"stampede/harness/suttest"
 	"stampede/systems/textsearch"
 	"stampede/systems/textsearch/analysis"
-	"stampede/systems/textsearch/index"
+	"stampede/systems/textsearch/exact"
 )
 
 const ms = time.Millisecond
 
 type evidence = suttest.Evidence[textsearch.Params, textsearch.Audit]
 
-// shelf is the smallest correct service: an index in memory, and a list of all changes.
+// shelf is the smallest correct service: all versions of all documents. In the frequencies that it
+// says those count that are gone, as in an index that has not been merged.
 type shelf struct {
 	api *api.Table[textsearch.Library]
-	*index.Index
-	log    []textsearch.LogRow
+	exact.Moment
 	titles []string // of the versions that were indexed
 }
 
-func newShelf(t suttest.TB) *shelf {
-	t.Helper()
-	x, err := index.Open(context.Background(), index.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &shelf{api: textsearch.API(), Index: x}
+func newShelf() *shelf {
+	return &shelf{api: textsearch.API(), Moment: exact.NewCorpus().At(0)}
 }
 
 // Do performs an operation.
@@ -49,75 +42,71 @@ type library struct{ *shelf }
 
 // Index adds a document.
 func (l library) Index(
-	ctx context.Context, req textsearch.IndexRequest,
+	_ context.Context, req textsearch.IndexRequest,
 ) (textsearch.Changed, error) {
-	seq, err := l.Put(ctx, req.Doc, req.Version, &analysis.Text{Title: req.Title, Tags: req.Tags,
+	changed, err := l.change(req.Doc, req.Version, &analysis.Text{Title: req.Title, Tags: req.Tags,
 		Description: req.Description, Body: req.Body})
 	if err == nil {
 		l.titles = append(l.titles, req.Title)
 	}
-	return l.made(textsearch.LogRow{Doc: req.Doc, Version: req.Version, Seq: int64(seq)}, err)
+	return changed, err
 }
 
 // Delete deletes a document.
 func (l library) Delete(
-	ctx context.Context, req textsearch.DeleteRequest,
+	_ context.Context, req textsearch.DeleteRequest,
 ) (textsearch.Changed, error) {
-	seq, err := l.shelf.Delete(ctx, req.Doc, req.Version)
-	return l.made(textsearch.LogRow{Doc: req.Doc, Version: req.Version, Seq: int64(seq),
-		Deleted: true}, err)
+	return l.change(req.Doc, req.Version, nil)
 }
 
-func (l library) made(row textsearch.LogRow, err error) (textsearch.Changed, error) {
-	if err != nil {
-		return textsearch.Changed{}, fmt.Errorf("%w: %w", textsearch.ErrStale, err)
+func (l library) change(
+	doc, version uint64, text *analysis.Text,
+) (textsearch.Changed, error) {
+	if list := l.Docs[doc]; len(list) > 0 && list[len(list)-1].Version >= version {
+		return textsearch.Changed{}, textsearch.ErrStale
 	}
-	l.log = append(l.log, row)
-	return textsearch.Changed{Seq: row.Seq}, nil
+	l.Generation++
+	l.Add(exact.Version{Doc: doc, Version: version, Seq: l.Generation, Deleted: text == nil}, text)
+	return textsearch.Changed{Seq: l.Generation}, nil
 }
 
 // Search looks everywhere.
 func (l library) Search(
 	_ context.Context, req textsearch.SearchRequest,
 ) (textsearch.Found, error) {
-	s := l.Snapshot()
-	defer s.Release()
-	q, meant := analysis.Parse(req.Query, req.Mode, s)
-	r := s.Search(q, req.Most, index.Exhaustive)
-	f := textsearch.Found{Generation: int64(s.Generation()), Hits: []textsearch.Hit{},
-		DidYouMean: meant, Documents: r.N, Length: r.Length}
-	for _, h := range r.Hits {
+	q, meant := analysis.Parse(req.Query, req.Mode, l.Moment)
+	w := l.Resolve(q)
+	f := textsearch.Found{Generation: l.Generation, Hits: []textsearch.Hit{}, DidYouMean: meant}
+	f.Documents, f.Length = l.Size()
+	df := func(term string) int64 { return min(f.Documents, l.Most(term)) }
+	for _, h := range l.Moment.Search(w, req.Most, df) {
 		f.Hits = append(f.Hits, textsearch.Hit(h))
 	}
-	for term, n := range r.DF {
-		f.Frequencies = append(f.Frequencies, textsearch.Frequency{Term: term, Documents: n})
+	for _, term := range w.Terms {
+		f.Frequencies = append(f.Frequencies, textsearch.Frequency{Term: term, Documents: df(term)})
 	}
 	return f, nil
 }
 
 // audit copies the shelf.
 func (s *shelf) audit() textsearch.Audit {
-	now := s.Snapshot()
-	defer now.Release()
-	a := textsearch.Audit{Scoring: "bm25f", Corrects: true, Log: slices.Clone(s.log),
-		Documents: []textsearch.DocRow{}, Generation: int64(now.Generation()), Gone: now.Gone(),
-		Finds: []textsearch.FindRow{}}
-	now.Each(func(doc, version uint64) {
-		a.Documents = append(a.Documents, textsearch.DocRow{Doc: doc, Version: version})
-	})
+	a := textsearch.Audit{Scoring: "bm25f", Corrects: true, Log: []textsearch.LogRow{},
+		Documents: []textsearch.DocRow{}, Generation: s.Generation, Finds: []textsearch.FindRow{}}
+	for _, v := range s.Log {
+		a.Log = append(a.Log, textsearch.LogRow{Doc: v.Doc, Version: v.Version, Seq: v.Seq,
+			Deleted: v.Deleted})
+		if s.There(v) {
+			a.Documents = append(a.Documents, textsearch.DocRow{Doc: v.Doc, Version: v.Version})
+		}
+	}
 	n := int64(len(a.Documents))
+	a.Gone = int64(len(a.Log)) - n
 	a.Segments = []textsearch.Segment{{ID: 3, Documents: n - n/3, Bytes: 300, Whole: true},
 		{ID: 9, Documents: n / 3, Bytes: 100, Whole: true}}
-	for at, title := range slices.Backward(s.titles) {
-		n := len(s.titles) - 1 - at
-		words := strings.Fields(title)
-		for i, f := range []textsearch.FindRow{{Query: words[len(words)-1]}, {Query: words[0], Most: 10},
-			{Query: words[0], Most: 100}, {Query: words[0], Most: 10}} {
-			if n >= 200 || i > 0 && n >= 20 {
-				break
-			}
+	for i, title := range slices.Backward(s.titles) {
+		for _, f := range textsearch.AskedInTheEnd(title, len(s.titles)-1-i) {
 			f.Found, _ = library{s}.Search(context.Background(),
-				textsearch.SearchRequest{Query: f.Query, Mode: analysis.And, Most: max(10, f.Most)})
+				textsearch.SearchRequest{Query: f.Query, Mode: analysis.And, Most: f.Most})
 			a.Finds = append(a.Finds, f)
 		}
 	}
@@ -134,16 +123,13 @@ func shelfOf(
 		t.Fatal(err)
 	}
 	w := suttest.NewWorld(seed, load, trouble)
-	s := newShelf(t)
+	s := newShelf()
 	e := &evidence{System: textsearch.System(), P: p}
 	if fault {
 		e.Windows = w.LoseAnswers()
 	}
 	w.Run(s, 150, 2*time.Second)
 	e.Records, e.Audit = w.Records, s.audit()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
 	return e
 }
 

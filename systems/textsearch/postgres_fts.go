@@ -34,7 +34,7 @@ func postgresFTS() variant {
 			"and changes wait for each other",
 		Places: []string{placeKept}, NotApplicable: noSegments(),
 		State: design.State[Params]{Schema: `CREATE INDEX documents_terms ON documents USING gin (terms);`},
-	}, func(st *opened) engine { return fts{inPostgres{st}} })
+	}, func(st *opened) engine { return fts{inPostgres{st, scoringOwn}} })
 }
 
 type fts struct{ inPostgres }
@@ -97,7 +97,7 @@ func asked(q analysis.Query) string {
 
 // search asks, in one statement.
 func (f fts) search(ctx context.Context, req SearchRequest) (found Found, err error) {
-	q, _ := analysis.Parse(req.Query, req.Mode, everyTerm{})
+	q, _ := analysis.Parse(req.Query, req.Mode, nil)
 	found.Hits = []Hit{}
 	err = f.DB.Rows(ctx, `SELECT h.seq, coalesce(d.doc, 0), coalesce(d.version, 0), coalesce(d.score, 0)
 		FROM head h LEFT JOIN LATERAL (
@@ -114,9 +114,4 @@ func (f fts) search(ctx context.Context, req SearchRequest) (found Found, err er
 			return err
 		})
 	return found, stores.Failed("searching", err)
-}
-
-func (f fts) final(ctx context.Context, a *Audit) error {
-	a.Scoring = scoringOwn
-	return f.inPostgres.final(ctx, a)
 }

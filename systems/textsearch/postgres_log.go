@@ -13,7 +13,10 @@ import (
 const placeKept = "kept"
 
 // inPostgres keeps changes in Postgres: what the engines have in common that are built on it.
-type inPostgres struct{ *opened }
+type inPostgres struct {
+	*opened
+	scoring string
+}
 
 // keep makes a change. terms are of postgres_fts.
 func (p inPostgres) keep(
@@ -38,6 +41,7 @@ func (p inPostgres) keep(
 
 // final reads the changes, and what the documents are by their table.
 func (p inPostgres) final(ctx context.Context, a *Audit) error {
+	a.Scoring = p.scoring
 	return p.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		if err = tx.QueryRow(ctx, `SELECT seq FROM head`).Scan(&a.Generation); err != nil {
 			return stores.Failed("reading the generation", err)
@@ -58,21 +62,3 @@ func (inPostgres) reset() error { return nil }
 
 // Close closes nothing: the connections are the harness's.
 func (inPostgres) Close() error { return nil }
-
-// everyTerm is the vocabulary of who does not correct words: every word is in a document.
-type everyTerm struct{}
-
-// Has implements analysis.Vocabulary, and so do the others.
-func (everyTerm) Has(string) bool { return true }
-
-// Frequency is never asked for.
-func (everyTerm) Frequency(string) int64 { return 1 }
-
-// Fuzzy finds nothing.
-func (everyTerm) Fuzzy(string, int) []string { return nil }
-
-// Pair finds nothing.
-func (everyTerm) Pair(string, string) int64 { return 0 }
-
-// Sounds finds nothing.
-func (everyTerm) Sounds(string) []string { return nil }

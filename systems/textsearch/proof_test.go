@@ -1,7 +1,6 @@
 package textsearch_test
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"stampede/harness/suttest"
 	"stampede/systems/textsearch"
 	"stampede/systems/textsearch/analysis"
-	"stampede/systems/textsearch/index"
 )
 
 // proof is what the judges of textsearch are proved by.
@@ -47,48 +45,20 @@ func TestJudges(t *testing.T) {
 	})
 }
 
-// undelete adds a version that is deleted to an answer of a later generation.
+// undelete finds a version in the end whose document is deleted.
 func undelete(e *evidence, pick func(int) int) bool {
 	gone := suttest.PickFrom(e.Audit.Log, pick, func(r *textsearch.LogRow) bool {
-		return r.Deleted && slices.ContainsFunc(e.Audit.Log, func(b textsearch.LogRow) bool {
-			return b.Doc == r.Doc && !b.Deleted && b.Seq < r.Seq
-		}) && !slices.ContainsFunc(e.Audit.Log, func(b textsearch.LogRow) bool {
-			return b.Doc == r.Doc && b.Seq > r.Seq
+		return !r.Deleted && slices.ContainsFunc(e.Audit.Log, func(b textsearch.LogRow) bool {
+			return b.Doc == r.Doc && b.Deleted && b.Seq > r.Seq
+		}) && !slices.ContainsFunc(e.Audit.Documents, func(d textsearch.DocRow) bool {
+			return d.Doc == r.Doc
 		})
 	})
-	if gone == nil {
+	f := suttest.PickFrom(e.Audit.Finds, pick, func(*textsearch.FindRow) bool { return true })
+	if gone == nil || f == nil {
 		return false
 	}
-	was := slices.IndexFunc(e.Audit.Log, func(b textsearch.LogRow) bool {
-		return b.Doc == gone.Doc && !b.Deleted
-	})
-	return changeFound(e, pick, func(f *textsearch.Found) bool {
-		if f.Generation < gone.Seq {
-			return false
-		}
-		f.Hits = append(f.Hits, textsearch.Hit{Doc: gone.Doc, Version: e.Audit.Log[was].Version})
-		return true
-	})
-}
-
-// changeFound changes an answer for which change returns true.
-func changeFound(
-	e *evidence, pick func(int) int, change func(*textsearch.Found) bool,
-) bool {
-	of := func(r *history.Record) (f textsearch.Found, ok bool) {
-		ok = r.Op.Kind == textsearch.KindSearch && r.Outcome == history.OK &&
-			json.Unmarshal(r.Reply.Body, &f) == nil && change(&f)
-		return f, ok
-	}
-	rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
-		_, ok := of(r)
-		return ok
-	})
-	if rec == nil {
-		return false
-	}
-	f, _ := of(rec)
-	rec.Reply.Body, _ = json.Marshal(f)
+	f.Hits = append(f.Hits, textsearch.Hit{Doc: gone.Doc, Version: gone.Version})
 	return true
 }
 
@@ -96,11 +66,7 @@ func changeFound(
 // 2 to 5 are indexed, of which 3 and 4 are alike; clients look at them.
 func smallRun() *evidence {
 	e := &evidence{System: textsearch.System(), P: crowd()}
-	x, err := index.Open(context.Background(), index.Options{})
-	if err != nil {
-		panic(err)
-	}
-	s := &shelf{api: textsearch.API(), Index: x}
+	s := newShelf()
 	do := func(kind string, request any) {
 		op := s.api.Op(kind, request)
 		start := 10 * ms * time.Duration(1+len(e.Records))
@@ -139,9 +105,6 @@ func smallRun() *evidence {
 
 	e.Records[5].Start = e.Records[4].End - ms // they overlap
 	e.Audit = s.audit()
-	if err := x.Close(); err != nil {
-		panic(err)
-	}
 	return e
 }
 

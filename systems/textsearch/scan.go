@@ -1,11 +1,7 @@
 package textsearch
 
 import (
-	"cmp"
 	"context"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,7 +24,7 @@ func scan() variant {
 		Guarantees: "the exact answer as of the last change, with no index to keep",
 		GivesUp:    "time in proportion to the whole corpus, for each search",
 		Places:     []string{placeKept}, NotApplicable: noSegments(),
-	}, func(st *opened) engine { return scanner{inPostgres{st}} })
+	}, func(st *opened) engine { return scanner{inPostgres{st, scoringBM25F}} })
 }
 
 type scanner struct{ inPostgres }
@@ -39,63 +35,34 @@ func (s scanner) change(
 	return s.keep(ctx, doc, version, text, nil)
 }
 
-// scanned is a document with its terms.
-type scanned struct {
-	Hit
-	text *exact.Doc
-}
-
 // search reads and ranks.
 func (s scanner) search(ctx context.Context, req SearchRequest) (found Found, err error) {
 	found.Hits = []Hit{}
-	var docs []*scanned
-	total, df := int64(0), map[string]int64{}
+	c := exact.NewCorpus()
 	err = s.DB.Rows(ctx, `SELECT h.seq, coalesce(c.doc, 0), coalesce(c.version, 0),
 			coalesce(c.title, ''), coalesce(c.tags, ''), coalesce(c.description, ''), coalesce(c.body, '')
 		FROM head h LEFT JOIN (documents d JOIN changes c USING (seq)) ON NOT d.deleted`, nil,
 		func(row pgx.CollectableRow) error {
-			d, t := &scanned{}, analysis.Text{}
-			if err := row.Scan(&found.Generation, &d.Doc, &d.Version, &t.Title, &t.Tags, &t.Description,
-				&t.Body); err != nil || d.Doc == 0 {
-				return err
+			v, t := exact.Version{}, analysis.Text{}
+			err := row.Scan(&found.Generation, &v.Doc, &v.Version, &t.Title, &t.Tags, &t.Description,
+				&t.Body)
+			if err == nil && v.Doc != 0 {
+				c.Add(v, &t)
 			}
-			d.text = exact.Read(&t)
-			docs, total = append(docs, d), total+d.text.Length
-			for term := range d.text.TF {
-				df[term]++
-			}
-			return nil
+			return err
 		})
 	if err != nil {
 		return found, stores.Failed("reading all documents", err)
 	}
-	if found.Documents = int64(len(docs)); found.Documents > 0 {
-		found.Length = float64(total) / float64(len(docs))
-	}
-	q, _ := analysis.Parse(req.Query, req.Mode, everyTerm{})
-	w := exact.Resolve(q, func(prefix string) []string {
-		return slices.DeleteFunc(slices.Collect(maps.Keys(df)), func(term string) bool {
-			return !strings.HasPrefix(term, prefix)
-		})
-	})
+	m := c.At(found.Generation)
+	q, _ := analysis.Parse(req.Query, req.Mode, nil)
+	w := m.Resolve(q)
+	found.Documents, found.Length = m.Size()
 	for _, term := range w.Terms {
-		found.Frequencies = append(found.Frequencies, Frequency{term, df[term]})
+		found.Frequencies = append(found.Frequencies, Frequency{term, m.Frequency(term)})
 	}
-	for _, d := range docs {
-		if w.Fits(d.text) {
-			d.Score = w.Score(d.text, found.Documents, found.Length, df)
-			found.Hits = append(found.Hits, d.Hit)
-		}
+	for _, h := range m.Search(w, req.Most, m.Frequency) {
+		found.Hits = append(found.Hits, Hit(h))
 	}
-	slices.SortFunc(found.Hits, func(a, b Hit) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Doc, b.Doc))
-	})
-	found.Hits = found.Hits[:min(req.Most, len(found.Hits))]
 	return found, nil
-}
-
-// final is an audit of exact scores.
-func (s scanner) final(ctx context.Context, a *Audit) error {
-	a.Scoring = scoringBM25F
-	return s.inPostgres.final(ctx, a)
 }

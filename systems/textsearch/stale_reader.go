@@ -72,31 +72,14 @@ func (r *reader) release() {
 	*r = reader{}
 }
 
-// release gives both snapshots up.
-func (r *readers) release() {
+// Close closes the index, and gives both snapshots up; those of one that was closed to be opened
+// again go with the next search.
+func (r *readers) Close() error {
+	err := r.segmented.Close()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.kept {
 		r.kept[i].release()
 	}
-}
-
-// during is that of segmented, and leaves no snapshots of an index that it closes.
-func (r *readers) during(ctx context.Context, do func() error) error {
-	return r.segmented.during(ctx, func() error {
-		r.release()
-		defer r.release()
-		return do()
-	})
-}
-
-func (r *readers) reset() error {
-	r.release()
-	return r.segmented.reset()
-}
-
-// Close closes the index.
-func (r *readers) Close() error {
-	r.release()
-	return r.segmented.Close()
+	return err
 }

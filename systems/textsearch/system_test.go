@@ -9,7 +9,6 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/api/apitest"
-	"stampede/harness/check"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -73,11 +72,13 @@ func TestMutantsOnStores(t *testing.T) {
 		{"disk", "M180", textsearch.GoneForGood},
 		{"disk", "M181", textsearch.GoneForGood},
 		{"disk", "M183", textsearch.OneGeneration},
+		{"disk", "M184", textsearch.Ranked},
 		{"disk", "M185", textsearch.Ranked},
 		{"disk", "M186", textsearch.Ranked},
 		{"disk", "M187", textsearch.HitsMatch},
 		{"disk", "M189", textsearch.HitsMatch},
 		{"memory", "M188", textsearch.NeverBack},
+		{"power cut", "M190", textsearch.ChangesKept},
 		{"scan", "an answer names a later generation", textsearch.OneGeneration},
 		{"bleve", "an answer names an earlier generation", textsearch.OneGeneration},
 		{"memory", "equal ones in any order", textsearch.Ranked},
@@ -87,15 +88,9 @@ func TestMutantsOnStores(t *testing.T) {
 		{"bleve", "indexed later", textsearch.NeverBack},
 	} {
 		t.Run(m.mutant, func(t *testing.T) {
-			run := func(variant string) func(uint64) map[string]check.Verdict {
-				return func(seed uint64) map[string]check.Verdict {
-					p := *crowd()
-					return suttest.Trial{System: textsearch.System(),
-						Variant: textsearch.Mutants()[variant], Params: &p, Space: stores.Namespace,
-						Ops: 250, Every: 10 * ms, Settle: 30 * time.Second}.Run(t, seed)
-				}
-			}
-			suttest.Killed(t, []string{m.named}, run(m.control), run(m.mutant))
+			suttest.Trial{System: textsearch.System(), Params: crowd(), Space: stores.Namespace, Ops: 250,
+				Every: 10 * ms, Settle: 30 * time.Second}.Kills(t, textsearch.Mutants()[m.control],
+				textsearch.Mutants()[m.mutant], m.named)
 		})
 	}
 }

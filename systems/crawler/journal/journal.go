@@ -1,6 +1,5 @@
-// Package journal keeps what a process must not forget: an append-only log of checked records, and
-// next to it a file of blobs that records point into. What was acknowledged is there after a crash,
-// and nothing of a record that was not written whole.
+// Package journal keeps what a process must not forget: an append-only log of checked records. What
+// was acknowledged is there after a crash, and nothing of a record that was not written whole.
 //
 // A record is its length and its CRC-32C (Castagnoli), four bytes each in little endian, and its
 // bytes. The log is never shortened.
@@ -25,43 +24,39 @@ import (
 // ErrLocked says that another process has the journal open.
 var ErrLocked = errors.New("another process has the journal")
 
-// The files of a folder. The log is locked by who has it open.
-const (
-	logFile  = "journal.log"
-	blobFile = "journal.blobs"
-)
+// logFile is the log's name. It is locked by who has it open.
+const logFile = "journal.log"
 
 // Journal is an open journal. One process has it at a time.
 type Journal struct {
-	log, blobs *os.File
+	log *os.File
 
-	mu     sync.Mutex // of end, closed, and the order of the queue
-	end    int64      // of the blobs
+	mu     sync.Mutex // of closed, and the order of the queue
 	closed bool
 	queue  chan *write
 	done   chan struct{}
 	failed error // of the writer; a journal that has failed accepts nothing
 }
 
-// write is a record on its way, with a blob.
+// write is a record on its way.
 type write struct {
-	record, blob []byte
-	at           int64
-	result       chan error
+	record []byte
+	result chan error
 }
 
 // Open opens the journal of a folder and shows its records, oldest first. What follows the last
 // whole record is cut off.
 func Open(folder string, show func([]byte) error) (opened *Journal, err error) {
 	j := &Journal{queue: make(chan *write, 4096), done: make(chan struct{})}
+	j.log, err = os.OpenFile(filepath.Join(folder, logFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the journal: %w", err)
+	}
 	defer func() {
 		if err != nil {
-			j.closeFiles()
+			_ = j.log.Close() // nothing was written
 		}
 	}()
-	if j.log, err = open(folder, logFile); err != nil {
-		return nil, err
-	}
 	if err := durable.Flock(j.log, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
 	}
@@ -73,27 +68,13 @@ func Open(folder string, show func([]byte) error) (opened *Journal, err error) {
 		_, err = j.log.Seek(whole, io.SeekStart)
 	}
 	if err == nil {
-		j.blobs, err = open(folder, blobFile)
-	}
-	if err == nil {
-		j.end, err = j.blobs.Seek(0, io.SeekEnd)
-	}
-	if err == nil {
-		err = durable.Sync(folder) // names too
+		err = durable.Sync(folder) // its name too
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
 	go j.write()
 	return j, nil
-}
-
-func open(folder, name string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("opening the journal: %w", err)
-	}
-	return f, nil
 }
 
 // Read shows the records of a journal that another process may have open.
@@ -159,22 +140,16 @@ func framed(record []byte) []byte {
 	return append(out, record...)
 }
 
-// Begin puts a record in the queue, with a blob if that is not nil, which the record is made of
-// where it will be. Records are written in the order of the calls. The returned function waits
-// until the record is on the disk; a record that nobody waits for is written too.
-func (j *Journal) Begin(
-	blob []byte, record func(at int64) ([]byte, error),
-) (wait func(context.Context) error, err error) {
+// Begin puts a record in the queue; an empty one is not written. Records are written in the order
+// of the calls. The returned function waits until the record is on the disk, and all before it; a
+// record that nobody waits for is written too.
+func (j *Journal) Begin(record []byte) (wait func(context.Context) error, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
 		return nil, os.ErrClosed
 	}
-	w := &write{blob: blob, at: j.end, result: make(chan error, 1)}
-	if w.record, err = record(w.at); err != nil {
-		return nil, err
-	}
-	j.end += int64(len(blob))
+	w := &write{record, make(chan error, 1)}
 	j.queue <- w
 	return func(ctx context.Context) error {
 		select {
@@ -211,50 +186,24 @@ func (j *Journal) write() {
 	}
 }
 
-// writeAll writes blobs before the records that point to them.
 func (j *Journal) writeAll(batch []*write) error {
 	var out []byte
-	blobs := false
 	for _, w := range batch {
-		if w.blob != nil {
-			blobs = true
-			if _, err := j.blobs.WriteAt(w.blob, w.at); err != nil {
-				return fmt.Errorf("writing the journal: %w", err)
-			}
-		}
 		if len(w.record) > 0 {
 			out = append(out, framed(w.record)...)
 		}
 	}
-	if blobs {
-		if err := j.blobs.Sync(); err != nil {
-			return fmt.Errorf("flushing the journal: %w", err)
-		}
+	if len(out) == 0 {
+		return nil
 	}
-	if len(out) > 0 {
-		_, err := j.log.Write(out)
-		if err == nil {
-			err = j.log.Sync()
-		}
-		if err != nil {
-			return fmt.Errorf("writing the journal: %w", err)
-		}
+	_, err := j.log.Write(out)
+	if err == nil {
+		err = j.log.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
 	}
 	return nil
-}
-
-// Blob reads a blob of a folder's journal.
-func Blob(folder string, at, size int64) ([]byte, error) {
-	f, err := os.Open(filepath.Join(folder, blobFile))
-	if err != nil {
-		return nil, fmt.Errorf("reading a blob: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	out := make([]byte, size)
-	if _, err := f.ReadAt(out, at); err != nil {
-		return nil, fmt.Errorf("reading a blob: %w", err)
-	}
-	return out, nil
 }
 
 // Close writes what is in the queue and gives the journal back.
@@ -266,14 +215,5 @@ func (j *Journal) Close() error {
 	}
 	j.mu.Unlock()
 	<-j.done
-	j.closeFiles()
-	return j.failed
-}
-
-func (j *Journal) closeFiles() {
-	for _, f := range []*os.File{j.log, j.blobs} {
-		if f != nil {
-			_ = f.Close() // what matters is flushed
-		}
-	}
+	return errors.Join(j.failed, j.log.Close())
 }

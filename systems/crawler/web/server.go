@@ -73,42 +73,42 @@ func Serve(ctx context.Context, shape Shape, folder string, ready func()) (err e
 		return fmt.Errorf("opening the web's log: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.out.Close()) }()
+	return Listen(ctx, http.HandlerFunc(s.serve), filepath.Join(folder, AddressFile), func() error {
+		ready()
+		<-ctx.Done()
+		return nil
+	})
+}
+
+// Listen serves on the loopback as long as work lasts, or until ctx is cancelled, which every
+// request is told. Its address is in a file, which is written all at once.
+func Listen(ctx context.Context, h http.Handler, file string, work func() error) error {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("opening the web: %w", err)
+		return fmt.Errorf("listening: %w", err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second,
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
 		}}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
-	if err = Publish(folder, AddressFile, ln.Addr().String()); err == nil {
-		ready()
-		select {
-		case <-ctx.Done():
-		case err = <-served:
-		}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(ln) // it ends when it is closed
+	}()
+	if err = os.WriteFile(file+".new", []byte(ln.Addr().String()), 0o600); err == nil {
+		err = os.Rename(file+".new", file)
 	}
-	// Those who wait for a silent host have to be told.
+	if err == nil {
+		err = work()
+	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_ = server.Shutdown(closing)
+	_ = server.Shutdown(closing) // those who wait longer are cut off
 	_ = server.Close()
+	<-ended
 	return err
-}
-
-// Publish writes a file of a folder, all at once.
-func Publish(folder, name, text string) error {
-	path := filepath.Join(folder, name)
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		return fmt.Errorf("publishing %s: %w", name, err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("publishing %s: %w", name, err)
-	}
-	return nil
 }
 
 type connKey struct{}

@@ -81,25 +81,14 @@ func TestSounds(t *testing.T) {
 	}
 }
 
-// TestSoundexAutomaton: it accepts a term if and only if the term has the code.
-func TestSoundexAutomaton(t *testing.T) {
-	words := rapid.StringOfN(rapid.SampledFrom([]rune("abdhlmrstwyé1")), 0, 8, -1)
+// TestInitials: a term begins with one of the letters of each of its codes.
+func TestInitials(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		one, other := words.Draw(t, "one"), words.Draw(t, "other")
-		for _, code := range Codes(one) {
-			if code[0] != 'S' {
-				continue
-			}
-			a := Soundex(code[1:])
-			for _, term := range []string{one, other} {
-				state := a.Start()
-				for i := range len(term) {
-					state = a.Accept(state, term[i])
-				}
-				if a.IsMatch(state) != slices.Contains(Codes(term), code) || a.IsMatch(state) &&
-					!a.CanMatch(state) {
-					t.Fatalf("%s accepts %q: %v; that has %v", code, term, a.IsMatch(state), Codes(term))
-				}
+		word := rapid.OneOf(rapid.StringMatching(`[a-z]{3,8}`),
+			rapid.StringMatching(`[acdghkpstwxy][eghinost][a-z]{1,4}`)).Draw(t, "word")
+		for _, code := range Codes(word) {
+			if !strings.Contains(Initials(code), word[:1]) {
+				t.Fatalf("%s has the code %s, of terms with %s", word, code, Initials(code))
 			}
 		}
 	})
@@ -132,102 +121,4 @@ func TestStems(t *testing.T) {
 			t.Errorf("the stem of %s is %s, not %s", w, got, stems[i])
 		}
 	}
-}
-
-// library is a vocabulary: the tokens of each document.
-type library [][]Token
-
-func libraryOf(titles ...string) (l library) {
-	for _, title := range titles {
-		l = append(l, Tokens(&Text{Title: title}))
-	}
-	return l
-}
-
-// that are the terms for which a function is true, in order.
-func (l library) that(is func(string) bool) (list []string) {
-	for _, t := range slices.Concat(l...) {
-		if is(t.Term) {
-			list = append(list, t.Term)
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-func (l library) Has(term string) bool { return l.Frequency(term) > 0 }
-
-func (l library) Frequency(term string) (n int64) {
-	for _, tokens := range l {
-		if slices.ContainsFunc(tokens, func(t Token) bool { return t.Term == term }) {
-			n++
-		}
-	}
-	return n
-}
-
-func (l library) Fuzzy(term string, most int) []string {
-	return l.that(func(t string) bool { return Distance(t, term) <= most })
-}
-
-func (l library) Pair(a, b string) (n int64) {
-	for _, tokens := range l {
-		for i := range len(tokens) - 1 {
-			if tokens[i].Term == a && tokens[i+1].Term == b &&
-				tokens[i].Position+1 == tokens[i+1].Position {
-				n++
-				break
-			}
-		}
-	}
-	return n
-}
-
-func (l library) Sounds(code string) []string {
-	return l.that(func(t string) bool { return slices.Contains(Codes(t), code) })
-}
-
-// TestParse has the source's pipeline, step by step.
-func TestParse(t *testing.T) {
-	l := libraryOf("best pizza in New York", "New York house", "pizza house", "piazza",
-		"Arnold Schwarzenegger", "mouse", "knight", "automobile race", "car boat", "car pool car race")
-	for _, c := range []struct {
-		text  string
-		mode  Mode
-		want  Query
-		meant string
-	}{
-		{"the pizzza in newyork", And, must("pizza pie", "new", "york"), "pizza new york"},
-		{"pizzza newyork", Or, must("pizza pie new york"), "pizza new york"},
-		{"best pizzza in newyork", Phrase, Query{Phrase: []Placed{
-			{"best", 0}, {"pizza", 1}, {"new", 3}, {"york", 4}}}, "best pizza new york"},
-		{"newyork hous", Phrase, Query{Phrase: []Placed{{"new", 0}, {"york", 1}, {"hous", 2}}},
-			"new york hous"},
-		{"HOUPE", And, must("hous home resid dwell"), "hous"}, // nearer than mouse, and more frequent
-		{"Swarzeneger", And, must("schwarzenegg"), "schwarzenegg"},
-		{"nite", And, must("knight"), "knight"},
-		{"carr", And, must("car automobil vehicl"), "car"},
-		{"vehicle", And, must("vehicl car automobil"), ""}, // in no document, but its synonyms are
-		{"unheardofthing", And, must("unheardofth"), ""},
-		{"pizza th", Prefix, Query{Must: []Group{{Terms: []string{"pizza", "pie"}},
-			{Terms: []string{"th"}, Prefix: "th"}}}, ""},
-		{"p", Prefix, must("p"), ""},
-		{"the of", And, Query{}, ""},
-		{"", Prefix, Query{}, ""},
-		{strings.Repeat("york ", MaxWords) + "pizza", Or, Query{Must: []Group{
-			{Terms: slices.Repeat([]string{"york"}, MaxWords)}}}, ""},
-	} {
-		got, meant := Parse(c.text, c.mode, l)
-		if !reflect.DeepEqual(got, c.want) || meant != c.meant {
-			t.Errorf("%q (%s) is %v %q, not %v %q", c.text, c.mode, got, meant, c.want, c.meant)
-		}
-	}
-}
-
-// must makes a query of groups of terms.
-func must(groups ...string) (q Query) {
-	for _, g := range groups {
-		q.Must = append(q.Must, Group{Terms: strings.Fields(g)})
-	}
-	return q
 }

@@ -5,11 +5,40 @@ import "strings"
 // Codes are the ways in which a term sounds, the sharper one first: "M" with its Metaphone and "S"
 // with its Soundex. Terms with anything but three ASCII letters or more have none.
 func Codes(term string) []string {
-	if len(term) < 3 || strings.Trim(term, "abcdefghijklmnopqrstuvwxyz") != "" ||
-		strings.ContainsFunc(term, func(r rune) bool { return r < 'a' || r > 'z' }) {
+	if !spellable(term) {
 		return nil
 	}
 	return []string{"M" + metaphone(term), "S" + soundex(term)}
+}
+
+// SoundsLike says whether a term has one of Codes.
+func SoundsLike(term, code string) bool {
+	if code[0] == 'S' {
+		return spellable(term) && soundex(term) == code[1:]
+	}
+	return spellable(term) && metaphone(term) == code[1:]
+}
+
+func spellable(term string) bool {
+	return len(term) >= 3 &&
+		!strings.ContainsFunc(term, func(r rune) bool { return r < 'a' || r > 'z' })
+}
+
+// Initials are the letters with which a term may begin that has one of Codes, and perhaps others.
+func Initials(code string) string {
+	if code[0] == 'S' {
+		return strings.ToLower(code[1:2])
+	}
+	const silent = "ghwy"
+	for _, as := range strings.Fields("0t Ea Fpv Jdg Kcgq Nkgp Rw Scxz Td Xcst") {
+		if strings.HasPrefix(code[1:], as[:1]) {
+			return strings.ToLower(as) + silent
+		}
+	}
+	if len(code) == 1 {
+		return "abcdefghijklmnopqrstuvwxyz"
+	}
+	return strings.ToLower(code[1:2]) + silent
 }
 
 // soundex is the code of the United States' National Archives: the first letter and three digits.
@@ -31,51 +60,6 @@ func soundex(w string) string {
 
 // digits are the groups of the letters from a to z in Soundex; 0 is none.
 const digits = "01230120022455012623010202"
-
-// Soundex is an automaton over the bytes of terms, which accepts those whose Codes have "S" and it.
-type Soundex string
-
-// Start is the state before a term. A state is 1 + how many letters there were, 3 at most, + 4 *
-// how many of the code they have made + 20 * the group of the letter before; 0 is that no term goes
-// on.
-func (c Soundex) Start() int { return 1 }
-
-// Accept is the state after another byte.
-func (c Soundex) Accept(state int, b byte) int {
-	if state == 0 || b < 'a' || b > 'z' {
-		return 0
-	}
-	letters, made, before := (state-1)%4, (state-1)/4%5, byte((state-1)/20)
-	d := digits[b-'a'] - '0'
-	switch {
-	case made == 0 && b-'a'+'A' != c[0]:
-		return 0
-	case made == 0:
-		made, before = 1, d
-	case made < len(c):
-		if d != 0 && d != before {
-			if c[made] != d+'0' {
-				return 0
-			}
-			made++
-		}
-		if b != 'h' && b != 'w' {
-			before = d
-		}
-	}
-	return 1 + min(letters+1, 3) + 4*made + 20*int(before)
-}
-
-// IsMatch says whether a term may end in a state.
-func (c Soundex) IsMatch(state int) bool {
-	return state > 0 && (state-1)%4 == 3 && strings.Trim(string(c[(state-1)/4%5:]), "0") == ""
-}
-
-// CanMatch says whether a term can go on from a state.
-func (c Soundex) CanMatch(state int) bool { return state > 0 }
-
-// WillAlwaysMatch says that no state accepts all that follows.
-func (c Soundex) WillAlwaysMatch(int) bool { return false }
 
 // metaphone is Lawrence Philips' Metaphone ("Hanging on the Metaphone", Computer Language 7(12),
 // 1990), of a word in small ASCII letters: consonants as they sound, X for sh and 0 for th, and a

@@ -96,6 +96,8 @@ type asked struct {
 //
 // didYouMean is the query in terms as it is searched, "" if no word was replaced. Terms are stems,
 // which is why "houpe" becomes "hous".
+//
+// Without a vocabulary no word is replaced.
 func Parse(text string, mode Mode, v Vocabulary) (q Query, didYouMean string) {
 	list := split(text)
 	list = list[:min(len(list), MaxWords)]
@@ -127,7 +129,7 @@ func Parse(text string, mode Mode, v Vocabulary) (q Query, didYouMean string) {
 // correct finds the terms of a word, and its synonyms.
 func (a *asked) correct(v Vocabulary) {
 	term := a.terms[0]
-	if a.others = synonymsOf(term); a.others != nil || v.Has(term) {
+	if a.others = synonymsOf(term); a.others != nil || v == nil || v.Has(term) {
 		a.known = true
 		return
 	}

@@ -57,8 +57,8 @@ type Wanted struct {
 	Terms  []string // all of them, in order
 }
 
-// Resolve makes a query's prefixes to terms, of all those that begin with one.
-func Resolve(q analysis.Query, beginning func(prefix string) []string) (w Wanted) {
+// resolve makes a query's prefixes to terms, of all those that begin with one.
+func resolve(q analysis.Query, beginning func(prefix string) []string) (w Wanted) {
 	w.Phrase = q.Phrase
 	for _, g := range q.Must {
 		group := slices.Clone(g.Terms)

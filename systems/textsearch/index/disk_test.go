@@ -63,7 +63,7 @@ func (d *disk) change(change func(map[string]*diskFile)) {
 	d.changes = append(d.changes, change)
 }
 
-func (d *disk) create(name string) (file, error) {
+func (d *disk) create(name string) (File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := &diskFile{disk: d}

@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
 	"syscall"
 
 	"stampede/harness/durable"
@@ -18,7 +15,7 @@ import (
 // the file was flushed, and a file's name once the folder was.
 type files interface {
 	// create makes a file, or empties it.
-	create(name string) (file, error)
+	create(name string) (File, error)
 	// read has a file's bytes until release is called; nobody writes to them.
 	read(name string) (b []byte, release func() error, err error)
 	// flush flushes what another process may have written to a file.
@@ -32,10 +29,24 @@ type files interface {
 	close() error
 }
 
-// file is a file that is written once, from its beginning to its end.
-type file interface {
+// File is a file that is written once, from its beginning to its end.
+type File interface {
 	io.WriteCloser
 	Sync() error
+}
+
+// wrapped are files that somebody looks at while they are written.
+type wrapped struct {
+	files
+	as func(name string, f File) File
+}
+
+func (w wrapped) create(name string) (File, error) {
+	f, err := w.files.create(name)
+	if err != nil {
+		return nil, err
+	}
+	return w.as(name, f), nil
 }
 
 // folder is a folder of the file system.
@@ -64,7 +75,7 @@ func openFolder(path string) (*folder, error) {
 
 func (f *folder) of(name string) string { return filepath.Join(f.path, name) }
 
-func (f *folder) create(name string) (file, error) { return os.Create(f.of(name)) }
+func (f *folder) create(name string) (File, error) { return os.Create(f.of(name)) }
 
 func (f *folder) read(name string) ([]byte, func() error, error) {
 	in, err := os.Open(f.of(name))
@@ -100,67 +111,3 @@ func (f *folder) list() ([]string, error) {
 	}
 	return names, err
 }
-
-// inMemory is a folder of which nothing is left when the index is closed.
-type inMemory struct {
-	mu  sync.Mutex
-	all map[string]*memoryFile
-}
-
-func (m *inMemory) create(name string) (file, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f := &memoryFile{in: m}
-	m.all[name] = f
-	return f, nil
-}
-
-func (m *inMemory) read(name string) ([]byte, func() error, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f := m.all[name]
-	if f == nil {
-		return nil, nil, os.ErrNotExist
-	}
-	return f.b, func() error { return nil }, nil
-}
-
-func (m *inMemory) rename(from, to string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.all[to] = m.all[from]
-	delete(m.all, from)
-	return nil
-}
-
-func (m *inMemory) remove(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.all, name)
-	return nil
-}
-
-func (m *inMemory) list() ([]string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Keys(m.all)), nil
-}
-
-func (m *inMemory) flush(string) error { return nil }
-func (m *inMemory) flushFolder() error { return nil }
-func (m *inMemory) close() error       { return nil }
-
-type memoryFile struct {
-	in *inMemory
-	b  []byte
-}
-
-func (f *memoryFile) Write(b []byte) (int, error) {
-	f.in.mu.Lock()
-	defer f.in.mu.Unlock()
-	f.b = append(f.b, b...)
-	return len(b), nil
-}
-
-func (f *memoryFile) Sync() error  { return nil }
-func (f *memoryFile) Close() error { return nil }

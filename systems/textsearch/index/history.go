@@ -38,7 +38,7 @@ func (x *Index) Log(f func(doc, version, seq uint64, deleted bool)) error {
 			b, release, err = x.files.read(keptPrefix + name)
 		}
 		if err == nil {
-			err = readLog(b, func(c *change) error {
+			err = readLog(b, func(c change) error {
 				f(c.doc, c.version, c.seq, c.gone)
 				return nil
 			})

@@ -50,7 +50,7 @@ var ErrLocked = errors.New("the index is open elsewhere")
 
 // Options say where an index is kept and when it tidies up. Zero values stand for the defaults.
 type Options struct {
-	// Folder is where the files are, and exists; "" keeps all in memory, and nothing beyond Close.
+	// Folder is where the files are, and exists.
 	Folder string
 	// FlushAt is how many changes are in memory before they become a segment; 0 is 4,096.
 	FlushAt int
@@ -62,6 +62,8 @@ type Options struct {
 	// Passed is called with the places that the index passes, in its goroutines, which wait for it;
 	// nil if nobody listens.
 	Passed func(place string)
+	// Wrap is what each file is written through, if it is set: tests cut what was not flushed.
+	Wrap func(name string, f File) File
 	// KeepLog keeps the logs of changes that are in segments, for Log.
 	KeepLog bool
 	// Wrong is what a design that is known to be wrong does.
@@ -103,15 +105,6 @@ type Wrong struct {
 	MarkedByPlace bool
 }
 
-// How is how a search goes.
-type How uint8
-
-// The ways to search. Both give the same hits and scores.
-const (
-	Pruned     How = iota // documents that cannot be among the hits are skipped, in blocks
-	Exhaustive            // each document that matches is scored
-)
-
 // Result is what a search found.
 type Result struct {
 	Hits   []Hit
@@ -128,11 +121,10 @@ type Hit struct {
 
 // SegmentInfo describes a segment.
 type SegmentInfo struct {
-	ID      uint64
-	Docs    int64 // documents, without those that are deleted or replaced since
-	Deleted int64 // the latter, and notes that documents are deleted
-	Bytes   int64
-	Whole   bool // its checksum is right; it is computed for this
+	ID    uint64
+	Docs  int64 // documents, without those that are deleted or replaced since
+	Bytes int64
+	Whole bool // its checksum is right; it is computed for this
 }
 
 // entry is what an index knows of a document by one change.
@@ -151,8 +143,7 @@ type change struct {
 // request is a change that somebody waits for.
 type request struct {
 	change
-	err  error
-	done chan struct{}
+	done chan error
 
 	list []occurrence
 	len  uint32
@@ -179,7 +170,7 @@ type Index struct {
 	seq      uint64
 	leaves   []leaf // segments, then the memory that is being flushed, if one is, then active
 	active   *memory
-	log      file
+	log      File
 	logs     uint64 // the number of the newest
 	flushing bool
 	merging  bool
@@ -199,9 +190,6 @@ const (
 // Open opens an index, and takes up what a process has left that was killed. A folder whose files
 // are damaged is ErrCorrupt.
 func Open(ctx context.Context, o Options) (*Index, error) {
-	if o.Folder == "" {
-		return open(ctx, o, &inMemory{all: map[string]*memoryFile{}})
-	}
 	to, err := openFolder(o.Folder)
 	if err != nil {
 		return nil, fmt.Errorf("opening the index: %w", err)
@@ -219,6 +207,9 @@ func open(ctx context.Context, o Options, to files) (*Index, error) {
 	o.MergeAt = max(o.MergeAt, 2)
 	if o.Passed == nil {
 		o.Passed = func(string) {}
+	}
+	if o.Wrap != nil {
+		to = wrapped{to, o.Wrap}
 	}
 	x := &Index{opt: o, files: to, active: newMemory(), requests: make(chan *request, maxBatch),
 		flushes: make(chan chan error), finished: make(chan finished, 2)}
@@ -297,31 +288,25 @@ func (x *Index) Delete(ctx context.Context, doc, version uint64) (seq uint64, er
 func (r *request) read() { r.list, r.len = occurrences(r.text) }
 
 func (x *Index) change(ctx context.Context, r *request) (uint64, error) {
-	r.done = make(chan struct{})
-	select {
-	case x.requests <- r:
-	case <-ctx.Done():
-		return 0, fmt.Errorf("waiting to change the index: %w", ctx.Err())
-	case <-x.stop.Done():
-		return 0, ErrClosed
+	r.done = make(chan error, 1)
+	if err := ask(ctx, x, x.requests, r, r.done); err != nil {
+		return 0, err
 	}
-	select {
-	case <-r.done:
-		return r.seq, r.err
-	case <-ctx.Done():
-		return 0, fmt.Errorf("waiting for a change of the index: %w", ctx.Err())
-	case <-x.stop.Done():
-		return 0, ErrClosed
-	}
+	return r.seq, nil
 }
 
 // Flush makes a segment of what is in memory, and returns once that is listed and no merge is due.
 func (x *Index) Flush(ctx context.Context) error {
 	done := make(chan error, 1)
+	return ask(ctx, x, x.flushes, done, done)
+}
+
+// ask sends what run is asked for, and waits until that is done.
+func ask[T any](ctx context.Context, x *Index, to chan<- T, what T, done <-chan error) error {
 	select {
-	case x.flushes <- done:
+	case to <- what:
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("waiting to ask the index: %w", ctx.Err())
 	case <-x.stop.Done():
 		return ErrClosed
 	}
@@ -329,7 +314,7 @@ func (x *Index) Flush(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("waiting for the index: %w", ctx.Err())
 	case <-x.stop.Done():
 		return ErrClosed
 	}

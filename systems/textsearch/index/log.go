@@ -24,35 +24,32 @@ func sumOn(sum uint32, b []byte) uint32 {
 }
 
 // A log is a list of frames: the length of the payload and its checksum, four bytes each, and the
-// payload: the sequence number of the first change, how many there are, and the changes. A frame is
-// written and flushed before the next one is begun, so a frame that is not whole is the last one,
-// and none of its changes was acknowledged.
+// payload, which is changes as JSON. A frame is written and flushed before the next one is begun,
+// so a frame that is not whole is the last one, and none of its changes was acknowledged.
 const frameHead = 8
 
-// appendFrame appends the frame of changes whose sequence numbers follow each other.
-func appendFrame(b []byte, list []*change) []byte {
-	start := len(b)
-	b = append(b, make([]byte, frameHead)...)
-	b = binary.AppendUvarint(b, list[0].seq)
-	b = binary.AppendUvarint(b, uint64(len(list)))
-	for _, c := range list {
-		b = binary.AppendUvarint(b, c.doc)
-		b = binary.AppendUvarint(b, c.version)
-		if c.gone {
-			b = append(b, 1)
-			continue
-		}
-		b = append(b, 0)
-		for f := range analysis.Fields {
-			text := c.text.Of(f)
-			b = binary.AppendUvarint(b, uint64(len(text)))
-			b = append(b, text...)
-		}
+// logged is a change in a log.
+type logged struct {
+	Doc     uint64         `json:"doc"`
+	Version uint64         `json:"version"`
+	Seq     uint64         `json:"seq"`
+	Text    *analysis.Text `json:"text,omitempty"` // none deletes
+}
+
+// framed is the frame of some changes.
+func framed(list []change) ([]byte, error) {
+	frame := make([]logged, len(list))
+	for i, c := range list {
+		frame[i] = logged{c.doc, c.version, c.seq, c.text}
 	}
-	payload := b[start+frameHead:]
-	binary.LittleEndian.PutUint32(b[start:], uint32(len(payload)))
-	binary.LittleEndian.PutUint32(b[start+4:], checksum(payload))
-	return b
+	return frameOf(frame)
+}
+
+// frameOf is the frame of a value as JSON.
+func frameOf(v any) ([]byte, error) {
+	payload, err := json.Marshal(v)
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(payload)))
+	return append(binary.LittleEndian.AppendUint32(b, checksum(payload)), payload...), err
 }
 
 // frame takes the first frame off a log; nil if it is not whole.
@@ -73,7 +70,7 @@ func frame(b []byte) (payload, rest []byte) {
 
 // readLog calls a function with each change of a log. A frame that is not whole ends it, but is an
 // error if a whole one follows.
-func readLog(b []byte, each func(*change) error) error {
+func readLog(b []byte, each func(change) error) error {
 	for len(b) > 0 {
 		payload, rest := frame(b)
 		if payload == nil {
@@ -82,11 +79,12 @@ func readLog(b []byte, each func(*change) error) error {
 			}
 			return nil
 		}
-		list, err := changes(payload)
-		if err != nil {
-			return err
+		var list []logged
+		if err := json.Unmarshal(payload, &list); err != nil {
+			return fmt.Errorf("%w: a frame of a log: %w", ErrCorrupt, err)
 		}
-		for _, c := range list {
+		for _, l := range list {
+			c := change{l.Doc, entry{l.Version, l.Seq, l.Text == nil}, l.Text}
 			if err := each(c); err != nil {
 				return err
 			}
@@ -94,49 +92,6 @@ func readLog(b []byte, each func(*change) error) error {
 		b = rest
 	}
 	return nil
-}
-
-// changes reads a payload.
-func changes(b []byte) (list []*change, err error) {
-	r := reader{b: b}
-	seq, n := r.number(), r.number()
-	for i := uint64(0); i < n && !r.bad; i++ {
-		c := &change{doc: r.number(), entry: entry{version: r.number(), seq: seq + i}}
-		if c.gone = r.number() != 0; !c.gone {
-			c.text = &analysis.Text{
-				Title: r.text(), Tags: r.text(), Description: r.text(), Body: r.text()}
-		}
-		list = append(list, c)
-	}
-	if r.bad || len(r.b) > 0 {
-		return nil, corrupt("a frame of a log is malformed")
-	}
-	return list, nil
-}
-
-// reader reads numbers and texts, and remembers whether there were too few bytes.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) number() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, n = true, len(r.b)
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) text() string {
-	n := r.number()
-	if n > uint64(len(r.b)) {
-		r.bad, n = true, uint64(len(r.b))
-	}
-	text := string(r.b[:n])
-	r.b = r.b[n:]
-	return text
 }
 
 // manifest says what an index consists of. It is replaced as a whole.
@@ -151,20 +106,12 @@ const (
 	manifestTemp = "manifest.new"
 )
 
-func (m *manifest) encode() ([]byte, error) {
-	b, err := json.Marshal(m)
-	return binary.LittleEndian.AppendUint32(b, checksum(b)), err
-}
-
 func decodeManifest(b []byte) (m manifest, err error) {
-	if len(b) < 4 {
-		return m, corrupt("the manifest is too short")
+	payload, rest := frame(b)
+	if payload == nil || len(rest) > 0 {
+		return m, corrupt("the manifest is not whole")
 	}
-	text := b[:len(b)-4]
-	if checksum(text) != binary.LittleEndian.Uint32(b[len(text):]) {
-		return m, corrupt("the manifest's checksum is wrong")
-	}
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err := json.Unmarshal(payload, &m); err != nil {
 		return m, fmt.Errorf("%w: reading the manifest: %w", ErrCorrupt, err)
 	}
 	return m, nil
@@ -172,9 +119,9 @@ func decodeManifest(b []byte) (m manifest, err error) {
 
 // write replaces the manifest: a new file, flushed, renamed, and the folder flushed.
 func (m *manifest) write(to files) error {
-	b, err := m.encode()
+	b, err := frameOf(m)
 	if err == nil {
-		err = writeFile(to, manifestTemp, func(f file) error { _, err := f.Write(b); return err })
+		err = writeFile(to, manifestTemp, func(f File) error { _, err := f.Write(b); return err })
 	}
 	if err == nil {
 		err = to.rename(manifestTemp, manifestName)
@@ -189,7 +136,7 @@ func (m *manifest) write(to files) error {
 }
 
 // writeFile writes a file and flushes it.
-func writeFile(to files, name string, write func(file) error) error {
+func writeFile(to files, name string, write func(File) error) error {
 	f, err := to.create(name)
 	if err != nil {
 		return err

@@ -21,10 +21,7 @@ type memory struct {
 }
 
 // growing is a list of postings, of which what has been published does not change.
-type growing struct {
-	codes []string
-	now   atomic.Pointer[postings]
-}
+type growing struct{ now atomic.Pointer[postings] }
 
 // postings are a list of postings, as cursors have them.
 type postings struct {
@@ -74,7 +71,7 @@ func (m *memory) add(r row, list []occurrence) {
 		if found, is := m.terms.Load(o.term); is {
 			g = found.(*growing)
 		} else {
-			g = &growing{codes: analysis.Codes(o.term)}
+			g = &growing{}
 			g.now.Store(&postings{})
 			m.terms.Store(o.term, g)
 		}
@@ -100,16 +97,16 @@ func (m *memory) list(term string, entries int) *postings {
 }
 
 // each calls a function with each term, of later entries as well.
-func (m *memory) each(f func(term string, codes []string)) {
-	m.terms.Range(func(term, g any) bool {
-		f(term.(string), g.(*growing).codes)
+func (m *memory) each(f func(term string)) {
+	m.terms.Range(func(term, _ any) bool {
+		f(term.(string))
 		return true
 	})
 }
 
 // sorted are all terms, in the order of their bytes.
 func (m *memory) sorted() (all []string) {
-	m.each(func(term string, _ []string) { all = append(all, term) })
+	m.each(func(term string) { all = append(all, term) })
 	slices.Sort(all)
 	return all
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-
-	"stampede/systems/textsearch/analysis"
 )
 
 // job is leaves that become one segment: a memory, or several segments.
@@ -120,7 +118,7 @@ func termsOf(l *leaf) func() (string, bool) {
 			return term, more
 		}
 	}
-	it, err := l.seg.terms.Iterator(nil, after(""))
+	it, err := l.seg.terms.Iterator(nil, nil)
 	return func() (string, bool) {
 		if err != nil {
 			return "", false
@@ -141,7 +139,7 @@ func (x *Index) combine(j *job) (to leaf, err error) {
 		sources[i].advance()
 	}
 	rows := x.survivors(sources, j.merges())
-	err = writeFile(x.files, segmentName(j.id), func(f file) error {
+	err = writeFile(x.files, segmentName(j.id), func(f File) error {
 		out := bufio.NewWriterSize(f, 1<<18)
 		b := build(out, rows)
 		if j.merges() {
@@ -160,18 +158,12 @@ func (x *Index) combine(j *job) (to leaf, err error) {
 	}
 	if err == nil {
 		x.opt.Passed(PlaceWritten)
-		to.seg, err = x.openSegment(j.id)
-	}
-	if err != nil {
-		return to, fmt.Errorf("writing %s: %w", segmentName(j.id), err)
-	}
-	for _, r := range rows {
-		if !r.gone {
-			to.live++
-			to.length += uint64(r.len)
+		var s *segment
+		if s, err = x.openSegment(j.id); err == nil {
+			return leafOf(s), nil
 		}
 	}
-	return to, nil
+	return to, fmt.Errorf("writing %s: %w", segmentName(j.id), err)
 }
 
 func (x *Index) openSegment(id uint64) (*segment, error) {
@@ -242,7 +234,7 @@ func (x *Index) copyTerms(b *builder, sources []*source) error {
 			if !slices.IsSortedFunc(list, order) {
 				slices.SortFunc(list, order)
 			}
-			b.term(term, analysis.Codes(term), list)
+			b.term(term, list)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package index_test
+package index
 
 import (
 	"math/rand/v2"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"stampede/systems/textsearch/analysis"
-	"stampede/systems/textsearch/index"
 )
 
 // topics are what documents are about: words that nobody else's documents have. What is relevant to
@@ -44,10 +43,7 @@ func typo(r *rand.Rand, w string) string {
 // TestRecall: what was misspelt, joined, written as it sounds or by another word finds the
 // documents that it is about. It logs recall and precision at 10, and holds them against a floor.
 func TestRecall(t *testing.T) {
-	x, err := index.Open(t.Context(), index.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := mustOpen(t, newDisk(), Options{})
 	defer x.Close()
 	c, r := newCorpus(2000), rand.New(rand.NewPCG(11, 11))
 	relevant := map[string][]uint64{}
@@ -85,7 +81,7 @@ func TestRecall(t *testing.T) {
 					continue
 				}
 				q, _ := analysis.Parse(query, analysis.And, s)
-				hits := s.Search(q, 10, index.Pruned).Hits
+				hits := s.Search(q, 10).Hits
 				good := 0
 				for _, h := range hits {
 					if slices.Contains(relevant[topic], h.Doc) {

@@ -28,14 +28,7 @@ func (x *Index) recover(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("opening %s: %w", segmentName(id), err)
 		}
-		l := leaf{seg: s}
-		for i := range uint32(s.entries) {
-			if !s.entry(i).gone {
-				l.live++
-				l.length += uint64(s.len(i))
-			}
-		}
-		x.leaves = append(x.leaves, l)
+		x.leaves = append(x.leaves, leafOf(s))
 	}
 	x.markOld()
 	x.leaves = append(x.leaves, leaf{mem: x.active})
@@ -59,34 +52,18 @@ func (x *Index) readManifest() error {
 
 // markOld marks the entries of segments whose documents have a newer one in another segment.
 func (x *Index) markOld() {
-	at := make([]int, len(x.leaves))
-	for {
-		var doc, newest uint64
-		left := false
-		for i, l := range x.leaves {
-			if at[i] == l.seg.entries {
-				continue
-			}
-			d, seq := l.seg.docs.get(at[i]), l.seg.seqs.get(at[i])
-			if !left || d < doc {
-				left, doc, newest = true, d, 0
-			}
-			if d == doc {
-				newest = max(newest, seq)
-			}
+	newest := map[uint64]uint64{}
+	for _, l := range x.leaves {
+		for i := range uint32(l.seg.entries) {
+			newest[l.seg.doc(i)] = max(newest[l.seg.doc(i)], l.seg.entry(i).seq)
 		}
-		if !left {
-			return
-		}
-		for i := range x.leaves {
-			l := &x.leaves[i]
-			if at[i] == l.seg.entries || l.seg.docs.get(at[i]) != doc {
-				continue
+	}
+	for i := range x.leaves {
+		l := &x.leaves[i]
+		for at := range uint32(l.seg.entries) {
+			if l.seg.entry(at).seq < newest[l.seg.doc(at)] {
+				l.mark(at)
 			}
-			if l.seg.seqs.get(at[i]) != newest {
-				l.mark(uint32(at[i]))
-			}
-			at[i]++
 		}
 	}
 }
@@ -124,12 +101,12 @@ func (x *Index) replayLog(name string) error {
 	if err != nil {
 		return err
 	}
-	err = readLog(b, func(c *change) error {
+	err = readLog(b, func(c change) error {
 		if c.seq > x.seq+1 {
 			return corrupt(fmt.Sprintf("change %d follows %d", c.seq, x.seq))
 		}
 		if c.seq > x.seq {
-			r := &request{change: *c}
+			r := &request{change: c}
 			if !c.gone {
 				r.read()
 			}

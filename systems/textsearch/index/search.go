@@ -10,15 +10,15 @@ import (
 )
 
 // Search finds the n best documents that match. The longer a query's lists are, the longer it
-// takes; pruned, it leaves out whole blocks of them whose documents cannot be among the best, as
-// Block-Max MAXSCORE does (Dimopoulos, Nepomnyachiy, Suel: Optimizing Top-k Document Retrieval
+// takes; in segments it leaves out whole blocks of them whose documents cannot be among the best,
+// as Block-Max MAXSCORE does (Dimopoulos, Nepomnyachiy, Suel: Optimizing Top-k Document Retrieval
 // Strategies for Block-Max Indexes, WSDM 2013).
-func (s *Snapshot) Search(q analysis.Query, n int, how How) Result {
+func (s *Snapshot) Search(q analysis.Query, n int) Result {
 	r := Result{Hits: []Hit{}, N: s.v.docs, DF: map[string]int64{}}
 	if r.N > 0 {
 		r.Length = float64(s.v.length) / float64(r.N)
 	}
-	f := s.finding(q, how, &r)
+	f := s.finding(q, &r)
 	f.most = max(n, 0)
 	f.find(s.v.leaves)
 	return r
@@ -27,7 +27,6 @@ func (s *Snapshot) Search(q analysis.Query, n int, how How) Result {
 // finding is a search.
 type finding struct {
 	*Result
-	how    How
 	wrong  Wrong
 	most   int
 	count  int64 // of documents that match
@@ -39,8 +38,8 @@ type finding struct {
 }
 
 // finding looks up the terms of a query, once each and in the order of their bytes.
-func (s *Snapshot) finding(q analysis.Query, how How, r *Result) *finding {
-	f := &finding{Result: r, how: how, wrong: s.x.opt.Wrong, phrase: q.Phrase}
+func (s *Snapshot) finding(q analysis.Query, r *Result) *finding {
+	f := &finding{Result: r, wrong: s.x.opt.Wrong, phrase: q.Phrase}
 	f.scale = scale{r.Length, f.wrong.RoundedBounds}
 	for _, g := range q.Must {
 		terms := slices.Clone(g.Terms)
@@ -114,8 +113,7 @@ type search struct {
 
 // in searches a leaf.
 func (f *finding) in(l *leaf, cursors []*cursor) {
-	s := &search{finding: f, l: l, end: none,
-		pruned: f.how == Pruned && f.most > 0 && l.seg != nil}
+	s := &search{finding: f, l: l, end: none, pruned: f.most > 0 && l.seg != nil}
 	byTerm := map[string]*cursor{}
 	for i, c := range cursors {
 		if c != nil {

@@ -6,14 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sort"
-	"strings"
 	"sync/atomic"
 
 	"github.com/blevesearch/vellum"
-
-	"stampede/systems/textsearch/analysis"
 )
 
 // A segment is a file that is never changed:
@@ -21,9 +17,7 @@ import (
 //	columns    of its entries, in the order of their documents: document, version, sequence number,
 //	           and 1 + the document's len; 0 if the entry says that the document is deleted
 //	postings   of one term after the other; see appendPostings
-//	dictionary a transducer from each term to the place of its postings; and, after all terms,
-//	           from soundsLike + code + 0 + term, of codes that are no Soundex,
-//	           which an automaton finds
+//	dictionary a transducer from each term to the place of its postings
 //	footer     how many entries there are, where postings and dictionary begin, and a checksum
 //
 // Entries have numbers from 0, which are what postings call them by.
@@ -41,9 +35,7 @@ type segment struct {
 
 const (
 	footerSize = 8 + 8 + 8 + 4 + 4
-	magic      = 0x54_53_58_01
-	// soundsLike is above the first byte of every term, which is UTF-8.
-	soundsLike = "\xff"
+	magic      = 0x54_53_58_02
 )
 
 func segmentName(id uint64) string { return fmt.Sprintf("segment-%016x", id) }
@@ -122,43 +114,26 @@ func (s *segment) list(term string) []byte {
 	return s.postings[at:]
 }
 
-// prefixed calls a function with each term that begins with a prefix, until it returns false.
-func (s *segment) prefixed(prefix string, each func(term string) bool) {
+// prefixed calls a function with each term that begins with a prefix.
+func (s *segment) prefixed(prefix string, each func(term string)) {
 	it, err := s.terms.Iterator([]byte(prefix), after(prefix))
-	for ; err == nil; err = it.Next() {
-		term, _ := it.Current()
-		if !each(string(term)) {
-			return
-		}
-	}
+	eachTerm(it, err, each)
 }
 
-// after is the first key after all that begin with a prefix; keys that are terms if it is "".
+// after is the first key after all that begin with a prefix.
 func after(prefix string) []byte {
-	if prefix == "" {
-		return []byte(soundsLike)
-	}
 	b := []byte(prefix)
 	b[len(b)-1]++ // no prefix ends with the highest byte
 	return b
 }
 
-// bySoundex says whether a code of analysis.Codes is a Soundex.
-func bySoundex(code string) bool { return strings.HasPrefix(code, "S") && len(code) == 5 }
-
-// sounding calls a function with each term that has a code.
-func (s *segment) sounding(code string, each func(term string)) {
-	if bySoundex(code) {
-		s.accepted(analysis.Soundex(code[1:]), each)
-		return
-	}
-	key := soundsLike + code + "\x00"
-	s.prefixed(key, func(k string) bool { each(k[len(key):]); return true })
-}
-
 // accepted calls a function with each term that an automaton accepts.
 func (s *segment) accepted(a vellum.Automaton, each func(term string)) {
-	it, err := s.terms.Search(a, nil, []byte(soundsLike))
+	it, err := s.terms.Search(a, nil, nil)
+	eachTerm(it, err, each)
+}
+
+func eachTerm(it vellum.Iterator, err error, each func(term string)) {
 	for ; err == nil; err = it.Next() {
 		term, _ := it.Current()
 		each(string(term))
@@ -181,7 +156,6 @@ type builder struct {
 	lens     func(uint32) uint32
 	entries  int
 	at       uint64 // where postings begin
-	sounds   []string
 	keys     *vellum.Builder
 	keyBytes sink
 }
@@ -233,29 +207,16 @@ func (b *builder) write(p []byte) {
 }
 
 // term adds a term, in the order of their bytes, with postings in the order of their entries.
-func (b *builder) term(term string, codes []string, list []posting) {
-	b.key(term, b.written-b.at)
+func (b *builder) term(term string, list []posting) {
+	if b.err == nil {
+		b.err = b.keys.Insert([]byte(term), b.written-b.at)
+	}
 	b.buffer = appendPostings(b.buffer[:0], list, b.lens)
 	b.write(b.buffer)
-	for _, code := range codes {
-		if !bySoundex(code) {
-			b.sounds = append(b.sounds, soundsLike+code+"\x00"+term)
-		}
-	}
-}
-
-func (b *builder) key(key string, value uint64) {
-	if b.err == nil {
-		b.err = b.keys.Insert([]byte(key), value)
-	}
 }
 
 // finish writes the rest.
 func (b *builder) finish() error {
-	slices.Sort(b.sounds)
-	for _, key := range b.sounds {
-		b.key(key, 0)
-	}
 	if b.err == nil {
 		b.err = b.keys.Close()
 	}

@@ -56,8 +56,7 @@ func (s *Snapshot) Frequency(term string) (n int64) {
 func (s *Snapshot) Pair(a, b string) int64 {
 	var r Result
 	r.DF = map[string]int64{}
-	f := s.finding(analysis.Query{Phrase: []analysis.Placed{{Term: a}, {Term: b, Place: 1}}},
-		Exhaustive, &r)
+	f := s.finding(analysis.Query{Phrase: []analysis.Placed{{Term: a}, {Term: b, Place: 1}}}, &r)
 	f.find(s.v.leaves)
 	return f.count
 }
@@ -81,7 +80,7 @@ func (s *Snapshot) Fuzzy(term string, distance int) []string {
 	}
 	return s.terms(
 		func(g *segment, found func(string)) { g.accepted(dfa, found) },
-		func(t string, _ []string) bool { return accepts(dfa, t) })
+		func(t string) bool { return accepts(dfa, t) })
 }
 
 // accepts runs an automaton over a term.
@@ -93,34 +92,42 @@ func accepts(dfa *levenshtein.DFA, term string) bool {
 	return dfa.IsMatch(state)
 }
 
-// Sounds are the terms with one of analysis.Codes; see analysis.Vocabulary.
+// Sounds are the terms with one of analysis.Codes; see analysis.Vocabulary. It reads all terms with
+// some first letters: it is asked for what no term is like, and codes in the transducers would make
+// an index larger by a quarter.
 func (s *Snapshot) Sounds(code string) []string {
-	return s.terms(
-		func(g *segment, found func(string)) { g.sounding(code, found) },
-		func(_ string, codes []string) bool { return slices.Contains(codes, code) })
+	is := func(t string) bool { return analysis.SoundsLike(t, code) }
+	return s.terms(func(g *segment, found func(string)) {
+		for _, letter := range analysis.Initials(code) {
+			g.prefixed(string(letter), func(t string) {
+				if is(t) {
+					found(t)
+				}
+			})
+		}
+	}, is)
 }
 
 // terms are the terms of documents that are found in segments and in memory, in the order of their
 // bytes.
-func (s *Snapshot) terms(
-	in func(*segment, func(string)), is func(term string, codes []string) bool,
-) []string {
+func (s *Snapshot) terms(in func(*segment, func(string)), is func(term string) bool) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.candidates(in, is))),
 		func(t string) bool { return !s.Has(t) })
 }
 
 // candidates are terms that documents have or have had.
 func (s *Snapshot) candidates(
-	in func(*segment, func(string)), is func(term string, codes []string) bool,
+	in func(*segment, func(string)), is func(term string) bool,
 ) map[string]bool {
 	all := map[string]bool{}
+	found := func(t string) { all[t] = true }
 	for i := range s.v.leaves {
 		if l := &s.v.leaves[i]; l.seg != nil {
-			in(l.seg, func(t string) { all[t] = true })
+			in(l.seg, found)
 		} else {
-			l.mem.each(func(t string, codes []string) {
-				if is(t, codes) {
-					all[t] = true
+			l.mem.each(func(t string) {
+				if is(t) {
+					found(t)
 				}
 			})
 		}
@@ -131,10 +138,8 @@ func (s *Snapshot) candidates(
 // prefixed are the terms that a prefix stands for; see analysis.Group.
 func (s *Snapshot) prefixed(prefix string) (list []string) {
 	all := slices.SortedFunc(maps.Keys(s.candidates(
-		func(g *segment, found func(string)) {
-			g.prefixed(prefix, func(t string) bool { found(t); return true })
-		},
-		func(t string, _ []string) bool { return strings.HasPrefix(t, prefix) })),
+		func(g *segment, found func(string)) { g.prefixed(prefix, found) },
+		func(t string) bool { return strings.HasPrefix(t, prefix) })),
 		func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	for _, t := range all {
 		if len(list) == analysis.MaxPrefixed {

@@ -20,6 +20,18 @@ type leaf struct {
 	owned  bool   // old is not published yet
 }
 
+// leafOf is a segment of which no entry is old.
+func leafOf(s *segment) leaf {
+	l := leaf{seg: s}
+	for i := range uint32(s.entries) {
+		if !s.entry(i).gone {
+			l.live++
+			l.length += uint64(s.len(i))
+		}
+	}
+	return l
+}
+
 func (l *leaf) entries() int {
 	if l.seg != nil {
 		return l.seg.entries
@@ -168,8 +180,8 @@ func (s *Snapshot) Each(f func(doc, version uint64)) {
 func (s *Snapshot) Segments() (list []SegmentInfo) {
 	for i := range s.v.leaves {
 		if l := &s.v.leaves[i]; l.seg != nil {
-			list = append(list, SegmentInfo{l.seg.id, l.live, int64(l.seg.entries) - l.live,
-				int64(len(l.seg.bytes)), whole(l.seg.bytes)})
+			list = append(list, SegmentInfo{l.seg.id, l.live, int64(len(l.seg.bytes)),
+				whole(l.seg.bytes)})
 		}
 	}
 	for _, id := range s.v.missing {

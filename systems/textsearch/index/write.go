@@ -51,27 +51,27 @@ func (x *Index) gather(r *request) []*request {
 
 // commit makes changes durable, then visible, and then answers.
 func (x *Index) commit(list []*request) {
-	accepted, changes := x.order(list)
+	accepted, stale := x.order(list)
 	if len(accepted) > 0 && x.failure == nil {
-		x.failure = x.record(changes)
+		x.failure = x.record(accepted)
 	}
-	if x.failure != nil { // nor is it known what the others are stale by
-		for _, r := range list {
-			r.seq, r.err = 0, fmt.Errorf("%w: %w", ErrClosed, x.failure)
-		}
-	} else if len(accepted) > 0 {
+	if x.failure == nil && len(accepted) > 0 {
 		x.seq = accepted[len(accepted)-1].seq
 		x.apply(accepted)
 	}
 	for _, r := range list {
-		close(r.done)
+		err := stale[r]
+		if x.failure != nil { // nor is it known what the others are stale by
+			err = fmt.Errorf("%w: %w", ErrClosed, x.failure)
+		}
+		r.done <- err
 	}
 }
 
 // order gives sequence numbers to those requests that are not stale.
-func (x *Index) order(list []*request) (accepted []*request, changes []*change) {
-	newest := map[uint64]uint64{}
-	seq := x.seq
+func (x *Index) order(list []*request) (accepted []*request, stale map[*request]error) {
+	newest, seq := map[uint64]uint64{}, x.seq
+	stale = map[*request]error{}
 	for _, r := range list {
 		known, is := newest[r.doc]
 		if !is {
@@ -80,21 +80,27 @@ func (x *Index) order(list []*request) (accepted []*request, changes []*change) 
 			}
 		}
 		if is && r.version <= known {
-			r.err = fmt.Errorf("%w: document %d has %d", ErrStale, r.doc, known)
+			stale[r] = fmt.Errorf("%w: document %d has %d", ErrStale, r.doc, known)
 			continue
 		}
 		newest[r.doc] = r.version
 		seq++
 		r.seq = seq
-		accepted, changes = append(accepted, r), append(changes, &r.change)
+		accepted = append(accepted, r)
 	}
-	return accepted, changes
+	return accepted, stale
 }
 
 // record writes changes to the log.
-func (x *Index) record(list []*change) error {
-	b := appendFrame(nil, list)
-	_, err := x.log.Write(b)
+func (x *Index) record(list []*request) error {
+	changes := make([]change, len(list))
+	for i, r := range list {
+		changes[i] = r.change
+	}
+	b, err := framed(changes)
+	if err == nil {
+		_, err = x.log.Write(b)
+	}
 	if err == nil && !x.opt.Wrong.AckBeforeFlush {
 		err = x.log.Sync()
 	}

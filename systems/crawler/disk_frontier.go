@@ -237,7 +237,8 @@ func (m *memory) lay(a *address) {
 }
 
 // change writes an entry, and applies it. The mutex is held; what is returned waits for the disk.
-func (m *memory) change(e entry) (wait func(context.Context) error, err error) {
+func (m *memory) change(e entry) (func(context.Context) error, error) {
+	var wait func(context.Context) error
 	record, err := json.Marshal(e)
 	if err == nil {
 		wait, err = m.log.Begin(record)

@@ -1,6 +1,9 @@
 package analysis
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Codes are the ways in which a term sounds, the sharper one first: "M" with its Metaphone and "S"
 // with its Soundex. Terms with anything but three ASCII letters or more have none.
@@ -24,21 +27,24 @@ func spellable(term string) bool {
 		!strings.ContainsFunc(term, func(r rune) bool { return r < 'a' || r > 'z' })
 }
 
-// Initials are the letters with which a term may begin that has one of Codes, and perhaps others.
-func Initials(code string) string {
+// SoundPattern is a regular expression for all terms that have one of Codes, and for others.
+func SoundPattern(code string) string {
 	if code[0] == 'S' {
-		return strings.ToLower(code[1:2])
+		return strings.ToLower(code[1:2]) + "[a-z]*"
 	}
-	const silent = "ghwy"
-	for _, as := range strings.Fields("0t Ea Fpv Jdg Kcgq Nkgp Rw Scxz Td Xcst") {
-		if strings.HasPrefix(code[1:], as[:1]) {
-			return strings.ToLower(as) + silent
+	const silent = "[abcdeghikoptuwy]*" // at times
+	letters := map[rune]string{'0': "t", 'F': "fpv", 'J': "djg", 'K': "cgkqx", 'S': "csxz", 'T': "dt",
+		'X': "cstx"}
+	pattern, before := silent, ' '
+	for _, c := range code[1:] {
+		many := "+"
+		if before == 'K' && c == 'S' {
+			many = "*" // x is both
 		}
+		pattern += "[" + cmp.Or(letters[c], strings.ToLower(string(c))) + "]" + many + silent
+		before = c
 	}
-	if len(code) == 1 {
-		return "abcdefghijklmnopqrstuvwxyz"
-	}
-	return strings.ToLower(code[1:2]) + silent
+	return pattern
 }
 
 // soundex is the code of the United States' National Archives: the first letter and three digits.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/blevesearch/vellum/levenshtein"
+	"github.com/blevesearch/vellum/regexp"
 
 	"stampede/systems/textsearch/analysis"
 )
@@ -92,19 +93,21 @@ func accepts(dfa *levenshtein.DFA, term string) bool {
 	return dfa.IsMatch(state)
 }
 
-// Sounds are the terms with one of analysis.Codes; see analysis.Vocabulary. It reads all terms with
-// some first letters: it is asked for what no term is like, and codes in the transducers would make
-// an index larger by a quarter.
+// Sounds are the terms with one of analysis.Codes; see analysis.Vocabulary. An automaton goes
+// through the transducers to terms that are like the code: with the codes themselves these would
+// make an index larger by a quarter.
 func (s *Snapshot) Sounds(code string) []string {
+	alike, err := regexp.New(analysis.SoundPattern(code))
+	if err != nil {
+		return nil
+	}
 	is := func(t string) bool { return analysis.SoundsLike(t, code) }
 	return s.terms(func(g *segment, found func(string)) {
-		for _, letter := range analysis.Initials(code) {
-			g.prefixed(string(letter), func(t string) {
-				if is(t) {
-					found(t)
-				}
-			})
-		}
+		g.accepted(alike, func(t string) {
+			if is(t) {
+				found(t)
+			}
+		})
 	}, is)
 }
 

@@ -44,18 +44,13 @@ func splitCache() variant {
 // placeBody is when an answer is written, and its ETag is not.
 const placeBody = "body"
 
-// page is an answer as Redis has it.
-type page struct {
-	Comments []Comment `json:"comments"`
-}
-
 // writeApart writes both keys, one after the other.
 func writeApart(ctx context.Context, st *opened, c ChangeRow) error {
 	v, err := kept(ctx, st, c.Match)
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(page{v.comments})
+	body, err := json.Marshal(v.comments)
 	if err != nil {
 		return fmt.Errorf("encoding a page: %w", err)
 	}
@@ -78,15 +73,15 @@ func (s server) apart(ctx context.Context, match uint64, known int64) (view, err
 	if err == nil && version == known {
 		return view{version: version}, nil
 	}
-	var p page
+	v := view{version: version}
 	if err == nil {
 		var body []byte
 		if body, err = s.Redis.Get(limited, keys[0]).Bytes(); err == nil {
-			err = json.Unmarshal(body, &p)
+			err = json.Unmarshal(body, &v.comments)
 		}
 	}
 	if err == nil {
-		return view{version, p.Comments}, nil
+		return v, nil
 	}
 	if errors.Is(err, redis.Nil) {
 		err = writeApart(ctx, s.opened, ChangeRow{Match: match})

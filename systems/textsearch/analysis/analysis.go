@@ -68,12 +68,9 @@ func Tokens(t *Text) []Token {
 }
 
 // Terms are the terms of a text in its order, which may repeat.
-func Terms(text string) []string {
-	var list []string
-	for _, w := range split(text) {
-		if !stopWord(w.normal) {
-			list = append(list, stem(w.normal))
-		}
+func Terms(text string) (list []string) {
+	for _, t := range Tokens(&Text{Title: text}) {
+		list = append(list, t.Term)
 	}
 	return list
 }

@@ -28,7 +28,7 @@ func sumOn(sum uint32, b []byte) uint32 {
 // so a frame that is not whole is the last one, and none of its changes was acknowledged.
 const frameHead = 8
 
-// logged is a change in a log.
+// logged is a change in a log. What is no UTF-8 in its text is replaced, and is no part of a term.
 type logged struct {
 	Doc     uint64         `json:"doc"`
 	Version uint64         `json:"version"`

@@ -25,11 +25,12 @@ func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) { suttest.Exercise(t, suite()) }
 
-// suite compares the designs without merges: those are concurrent with one client too, and
-// merge_forgets_deletes may forget one then.
+// suite compares the designs without merges, and so without segments, of which one is merged alone
+// when half of it is old: merges are concurrent with one client too, and merge_forgets_deletes may
+// forget a deletion then.
 func suite() suttest.Suite {
 	alike := crowd()
-	alike.MergeAt = 100
+	alike.FlushAt = 1000
 	return suttest.Suite{System: textsearch.System(), Params: crowd(), AlikeParams: alike,
 		Space: stores.Namespace, Seed: 1, Ops: 300, Over: 3000 * ms, Summary: summary}
 }

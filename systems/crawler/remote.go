@@ -77,10 +77,14 @@ func (r *remote) reach() (sut.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at != r.at {
-		if r.target, err = API().Target(at, r.Config); err != nil {
+		target, err := API().Target(at, r.Config)
+		if err != nil {
 			return nil, err
 		}
-		r.at = at
+		if r.target != nil {
+			_ = r.target.Close() // of a process that is gone
+		}
+		r.at, r.target = at, target
 	}
 	return r.target, nil
 }

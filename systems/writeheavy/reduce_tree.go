@@ -1,6 +1,7 @@
 package writeheavy
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed" // the scripts
@@ -191,8 +192,8 @@ type edge struct {
 	ended sync.WaitGroup
 
 	sending sync.Mutex // of seq and closed: one window is sent at a time
-	seq     int64
-	shut    []AddRequest // the window that is closed and not sent
+	seq     int64        // of the last part that was sent
+	shut    []AddRequest // what is not sent of the window that is closed, by counter
 
 	mu   sync.Mutex // of open and held
 	done bool
@@ -234,8 +235,11 @@ func (e *edge) count(ctx context.Context, req AddRequest) error {
 	return nil
 }
 
-// flush closes the window and sends it. One that may have been sent is sent again first, under the
-// same sequence.
+// mostSent is how many adds an edge sends at once: while Redis takes them in, it does nothing else.
+const mostSent = 5000
+
+// flush closes the window and sends it, in parts if it is large. A part that may have been sent is
+// sent again first, under the same sequence.
 func (e *edge) flush(ctx context.Context) error {
 	e.sending.Lock()
 	defer e.sending.Unlock()
@@ -243,16 +247,27 @@ func (e *edge) flush(ctx context.Context) error {
 		e.mu.Lock()
 		e.shut, e.open = e.open, nil
 		e.mu.Unlock()
-		e.seq++
+		slices.SortFunc(e.shut, func(a, b AddRequest) int { return cmp.Compare(a.Key, b.Key) })
 	}
-	if len(e.shut) == 0 {
-		return nil
+	for len(e.shut) > 0 {
+		if err := e.send(ctx, e.shut[:min(len(e.shut), mostSent)]); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// send sends the next part of the window that is closed.
+func (e *edge) send(ctx context.Context, part []AddRequest) error {
 	e.Config.Passed(placeCollected)
-	args := []any{e.epoch, e.seq}
-	slices.SortStableFunc(e.shut, func(a, b AddRequest) int { return int(a.Key) - int(b.Key) })
-	for _, a := range e.shut {
-		args = append(args, a.ID, a.Key, a.Delta)
+	args := append(make([]any, 0, 2+4*len(part)), e.epoch, e.seq+1)
+	for i, count := 0, 0; i < len(part); i++ {
+		if i == 0 || part[i].Key != part[i-1].Key {
+			args = append(args, part[i].Key, 0)
+			count = len(args) - 1
+		}
+		args = append(args, part[i].ID, part[i].Delta)
+		args[count] = (len(args) - count) / 2
 	}
 	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(e.Config))
 	defer cancel()
@@ -263,9 +278,9 @@ func (e *edge) flush(ctx context.Context) error {
 		return stores.Unknown("sending a window", err)
 	}
 	e.mu.Lock()
-	e.held -= len(e.shut)
+	e.held -= len(part)
 	e.mu.Unlock()
-	e.shut = nil
+	e.seq, e.shut = e.seq+1, e.shut[len(part):]
 	return nil
 }
 

@@ -191,7 +191,7 @@ type edge struct {
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 
-	sending sync.Mutex // of seq and closed: one window is sent at a time
+	sending sync.Mutex   // of seq and closed: one window is sent at a time
 	seq     int64        // of the last part that was sent
 	shut    []AddRequest // what is not sent of the window that is closed, by counter
 

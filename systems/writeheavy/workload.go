@@ -30,9 +30,9 @@ const (
 )
 
 // NewWorkload makes the operations as a pure function of the seed. Scheduled operations are adds
-// and batches. What is of unknown outcome is sent again, some of it twice in any case. After the last
-// attempt of some adds, whatever its outcome, their counter is read: where a design answers no add in
-// time, what it counts is seen once the load is over.
+// and batches. What is of unknown outcome is sent again, some of it twice in any case. After the
+// last attempt of some adds, whatever its outcome, their counter is read: where a design answers no
+// add in time, what it counts is seen once the load is over.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := bounds.Check(p); err != nil {
 		return nil, fmt.Errorf("writeheavy parameters: %w", err)

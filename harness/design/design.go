@@ -398,6 +398,12 @@ func (i *instance[S, P]) pending(ctx context.Context) (left int64, what string, 
 	if w, is := any(i.domain).(Waiter); is {
 		waiting, inMemory = w.Waiting() // first: what waits here goes to the stores
 	}
+	if i.stores.Kafka != nil {
+		// A record whose client has left is still sent, until it is there or its time is over.
+		if n := i.stores.Kafka.BufferedProduceRecords(); n > 0 {
+			waiting, inMemory = waiting+n, fmt.Sprintf("%d records are on their way to Kafka", n)
+		}
+	}
 	if i.state.Pending != nil {
 		if left, what, err = i.state.Pending(ctx, i.stores); err != nil {
 			return 0, "", fmt.Errorf("looking for what is left to do: %w", err)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/env"
 	"stampede/harness/sut"
 )
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
 	"stampede/harness/api"
@@ -292,6 +293,43 @@ func TestInMemory(t *testing.T) {
 	handler.ServeHTTP(got, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if !strings.Contains(got.Body.String(), "in_hand 2") {
 		t.Errorf("the metrics are\n%s", got.Body)
+	}
+}
+
+// sends leaves a record to the driver, and does not wait for it.
+type sends struct{ *design.Stores[params] }
+
+// Put sends a thing.
+func (s sends) Put(ctx context.Context, req putRequest) (none api.Nothing, err error) {
+	s.Kafka.TryProduce(context.WithoutCancel(ctx),
+		&kgo.Record{Topic: "things", Key: []byte(req.Thing)}, nil)
+	return none, nil
+}
+
+// TestOnItsWay: a record that is not in Kafka yet, and may still come there, is pending.
+func TestOnItsWay(t *testing.T) {
+	cfg := config(t)
+	cfg.KafkaBrokers, cfg.Kafka = []string{"127.0.0.1:1"}, sut.DefaultKafka()
+	sys := design.System[boxes, params]{Name: "boxes",
+		API: &api.Table[boxes]{System: "boxes", MaxBody: 1 << 10, Audit: []string{},
+			Kinds: []api.Kind[boxes]{api.Op("put", "POST /v1/things", boxes.Put, api.About{})}},
+		Defaults: func() params { return params{First: "first"} },
+		Designs: []design.Variant[boxes, params]{{Name: "sends", Needs: []sut.Service{sut.Kafka},
+			Open: func(_ context.Context, st *design.Stores[params]) (boxes, error) {
+				return sends{st}, nil
+			}}}}.Sut()
+	inst, err := sys.Variants[0].Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inst.Close()
+	for _, want := range []string{"", "1 records are on their way to Kafka"} {
+		if what, err := inst.(sut.Quiescer).Quiesced(t.Context()); what != want || err != nil {
+			t.Errorf("pending is %q, not %q (%v)", what, want, err)
+		}
+		if _, err := inst.Do(t.Context(), history.Op{Kind: "put", Key: "ball"}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -112,8 +112,7 @@ func simulated(
 		limit := stores.Timeout(cfg)
 		api := &modelAPI{modelServer: modelServer{m, c.Postgres.Conns(), nil},
 			late: map[uint64]time.Duration{}, waits: map[uint64]*modelAwait{}}
-		look := modelServer{m, c.Postgres.OwnConns("starts", 1, limit), nil}
-		c.Sim.Go(func(p *sim.Process) { api.look(p, look.conns) })
+		c.Sim.Go(func(p *sim.Process) { api.look(p, limit) })
 		m.roles(cfg, limit)
 		gauge := c.Postgres.OwnConns("gauge", 1, limit)
 		return design.Model[Scheduler]{Domain: api, Pending: m.pending,
@@ -408,8 +407,8 @@ func (a *modelAPI) Await(ctx context.Context, id uint64) (time.Duration, error) 
 	return 0, ErrNotStarted
 }
 
-// look is instance.look, again and again.
-func (a *modelAPI) look(p *sim.Process, conns *sim.Conns) {
+// look is instance.look, again and again, on the connections of users.
+func (a *modelAPI) look(p *sim.Process, limit time.Duration) {
 	for {
 		p.Do(a.Sim.Delay(lookEvery))
 		ids := make([]uint64, 0, len(a.waits))
@@ -417,11 +416,12 @@ func (a *modelAPI) look(p *sim.Process, conns *sim.Conns) {
 			ids = append(ids, id)
 		}
 		if slices.Sort(ids); len(ids) == 0 {
+			a.failed = nil
 			continue
 		}
 		found := map[uint64]time.Duration{}
-		a.failed = p.Try(func() {
-			conns.Exec(p, costStarts, func() {
+		a.failed = p.Within(limit, func() {
+			a.conns.Exec(p, costStarts, func() {
 				for _, id := range ids {
 					if late, is := a.firstStart(id); is {
 						found[id] = late

@@ -186,13 +186,12 @@ func (v *simulation) execute(p *sim.Process, j *job) {
 	v.live.started.Add(1)
 	v.resend(j, sut.Together, e.start)
 	var reply history.Reply
-	var err error
-	within := p.Try
-	if v.plan.Timeout > 0 {
-		within = func(f func()) error { return p.Within(v.plan.Timeout, f) }
-	}
-	if failed := within(func() { reply, err = v.do(p.Context(v.ctx), j.op) }); failed != nil {
-		err = failed
+	prevented, err := p.Operation(v.plan.Timeout, func() (err error) {
+		reply, err = v.do(p.Context(v.ctx), j.op)
+		return err
+	})
+	if prevented {
+		err = fmt.Errorf("%w: %w", sut.ErrRefused, err)
 	}
 	if v.under[j.seq] == nil {
 		return // it was given up
@@ -221,7 +220,7 @@ func simulatedError(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, sim.ErrDeadline):
+	case errors.Is(err, sim.ErrDeadline) && !errors.Is(err, sut.ErrRefused):
 		return cut("timeout: "+err.Error(), maxErr)
 	}
 	return cut(err.Error(), maxErr)

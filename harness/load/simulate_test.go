@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,35 @@ func TestSimulatedUsers(t *testing.T) {
 	if want := []time.Duration{0, 0, 0, 50 * ms, 50 * ms, 50 * ms}; result.Load.OK != 6 ||
 		!slices.Equal(starts, want) {
 		t.Errorf("%+v, starting at %v", result.Load, starts)
+	}
+}
+
+// TestSimulatedRefusals: what ran out of time where nothing had happened yet was refused, as a
+// design's client refuses what it has not sent.
+func TestSimulatedRefusals(t *testing.T) {
+	s, m := sim.New(1), new(memory)
+	defer s.Close()
+	_, err := Simulate(t.Context(), Plan{Arrivals: every(t, time.Second, 2), MaxInFlight: 2,
+		Timeout: 100 * time.Millisecond, Drain: time.Second, Workload: script{}}, s,
+		func(ctx context.Context, op history.Op) (history.Reply, error) {
+			wait := s.Delay(time.Minute)
+			if op.ID%2 == 1 {
+				wait = sim.Harmless(wait)
+			}
+			sim.In(ctx).Do(wait)
+			return history.Reply{}, nil
+		}, m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range m.sorted(t) {
+		want, timeout := history.Unknown, true
+		if r.Op.ID%2 == 1 {
+			want, timeout = history.Refused, false
+		}
+		if r.Outcome != want || strings.HasPrefix(r.Err, "timeout: ") != timeout {
+			t.Errorf("operation %d ended as %v: %s", r.Op.ID, r.Outcome, r.Err)
+		}
 	}
 }
 

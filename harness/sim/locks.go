@@ -24,7 +24,8 @@ type lock struct {
 	set     *lockSet
 	key     any
 	held    bool
-	owner   *tx // of those of a Postgres
+	owner   *tx   // of those of a Postgres
+	row     *bool // whether the row exists that it is the lock of; nil: it is of no row
 	waiting fifo[*chain]
 	meter   *meter // since the first wait
 }
@@ -86,6 +87,7 @@ func (l *lock) grant(c *chain, t *tx) {
 	}
 	t.waits = nil
 	t.locks = append(t.locks, l)
+	t.logged = t.logged || l.row != nil && *l.row
 }
 
 func (l *lock) change(inUse, queue int64) {

@@ -72,6 +72,7 @@ func (e *effective) start(ch *chain, x int64) bool { return e.add(ch, x, e.effec
 func (c *LoopConn) add(ch *chain, x int64, effect func()) bool {
 	l := c.loop
 	l.starts++
+	ch.acts()
 	if len(c.commands) == 0 {
 		l.ready = append(l.ready, c)
 	}

@@ -63,6 +63,7 @@ func (*Partition) abandon(*chain) {} // it is sent all the same
 
 func (p *Partition) add(r record, bytes int64) {
 	p.starts++
+	r.chain.acts()
 	p.change(0, 1)
 	if p.open.Records > 0 && p.open.Bytes+bytes > p.bytes {
 		p.close()

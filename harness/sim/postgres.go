@@ -112,7 +112,9 @@ func (pg *Postgres) OwnConn() Step { return Step{of: pg.connectAlone, in: &pg.co
 func (pg *Postgres) connecting(pool *Pool) instant {
 	in := &pg.component
 	connected := instant(func(c *chain, _ int64) { pg.connected(c, pool) })
-	return func(c *chain, _ int64) { c.push(Step{of: pool, in: in}, Step{of: connected, in: in}) }
+	return func(c *chain, _ int64) {
+		c.push(Step{of: pool, in: in, harmless: true}, Step{of: connected, in: in})
+	}
 }
 
 // connected makes a session of a connection that was got from a pool, or is none of one.
@@ -175,8 +177,8 @@ func (pg *Postgres) txOf(c *chain) *tx {
 }
 
 // Commit is a step that ends the transaction. It is done when the log is on disk; until then
-// nobody sees what was written, and locks are held. A transaction that wrote nothing needs no
-// log. If the process is unwound meanwhile the commit happens all the same.
+// nobody sees what was written, and locks are held. A transaction that wrote nothing and locked
+// no row needs no log. If the process is unwound meanwhile the commit happens all the same.
 func (pg *Postgres) Commit() Step { return Step{of: (*committing)(pg), in: &pg.component} }
 
 type committing Postgres
@@ -188,9 +190,12 @@ func (w *committing) start(c *chain, _ int64) bool {
 	}
 	t := ss.tx
 	ss.tx = nil
-	if len(t.writes) == 0 {
+	if len(t.writes) == 0 && !t.logged {
 		t.end(true)
 		return true
+	}
+	if len(t.writes) > 0 {
+		c.acts()
 	}
 	w.log.add(entry{c, t})
 	return false

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"runtime/debug"
@@ -22,6 +23,16 @@ type Step struct {
 	of resource
 	n  int64
 	in *component // whose step it is, if a component's
+	// harmless says that a wait for it can be given up without effect.
+	harmless bool
+}
+
+// Harmless is a step during whose wait the operation has had no effect, because the model does
+// nothing before it that changes state: a deadline that passes meanwhile surely prevented it. Waits
+// for connections and row locks are harmless without it.
+func Harmless(st Step) Step {
+	st.harmless = true
+	return st
 }
 
 // releaser takes back what a chain acquired.
@@ -114,6 +125,13 @@ func (c *chain) fail(err error) {
 	c.s.soon(fresh)
 }
 
+// acts says that what the chain does may change state that others see.
+func (c *chain) acts() {
+	if c.process != nil {
+		c.process.acted = true
+	}
+}
+
 // happen goes on with a chain that is ready.
 func (c *chain) happen() {
 	if !c.advance() {
@@ -160,6 +178,8 @@ type Process struct {
 	of    *Replica
 	// killed says that the process may do nothing any more.
 	killed bool
+	// acted says that it may have changed state that others see.
+	acted bool
 	// unwinding is what the process is being unwound by.
 	unwinding *unwound
 	sessions  []*session
@@ -195,7 +215,10 @@ func (s *Sim) start(g *Group, f func(*Process), ended func(error)) {
 	last := len(s.idle) - 1
 	p := s.idle[last]
 	s.idle = s.idle[:last]
-	p.job, p.ended, p.group, p.killed, p.of = f, ended, g, false, nil
+	p.job, p.ended, p.group, p.killed, p.of, p.acted = f, ended, g, false, nil, false
+	if s.running != nil {
+		s.running.acted = true // by what it has begun
+	}
 	if g != nil {
 		p.of = g.of
 		p.place = len(g.members)
@@ -375,17 +398,21 @@ func (p *Process) caught(r any) error {
 
 // deadline is the end of a Within. As an error of a chain it says which one passed.
 type deadline struct {
-	process *Process
-	err     error
-	over    bool // the Within has ended
-	place   int  // in Replica.serving
+	process  *Process
+	err      error
+	over     bool // the Within has ended
+	harmless bool // it has passed during a harmless step
+	place    int  // in Replica.serving
 }
 
-// happen abandons what the Within waits for.
+// happen abandons what the Within waits for. A frozen component may have got what waits for it.
 func (d *deadline) happen() {
-	if !d.over {
-		d.process.chain.fail(d)
+	if d.over {
+		return
 	}
+	at := d.process.chain.at
+	d.harmless = at.harmless && at.of != resource(at.in)
+	d.process.chain.fail(d)
 }
 
 func (d *deadline) Error() string { return d.err.Error() }
@@ -393,7 +420,10 @@ func (d *deadline) Error() string { return d.err.Error() }
 // Within is Try with a deadline: what f waits for d from now on is abandoned, and the error is
 // ErrDeadline. A store that has begun to flush a commit finishes it.
 func (p *Process) Within(d time.Duration, f func()) (err error) {
-	limit := &deadline{process: p, err: ErrDeadline}
+	return p.within(d, &deadline{process: p, err: ErrDeadline}, f)
+}
+
+func (p *Process) within(d time.Duration, limit *deadline, f func()) (err error) {
 	p.s.limit(d, limit)
 	defer func() {
 		limit.over = true
@@ -403,6 +433,25 @@ func (p *Process) Within(d time.Duration, f func()) (err error) {
 	}()
 	f()
 	return nil
+}
+
+// Operation is Within, or Try if d is 0, for an operation of a user, whose error it returns as well.
+// It says whether a failure surely prevented all effects: a deadlock, or a deadline that passed
+// while the process waited for a connection or a row lock or in a Harmless step. It had then
+// committed nothing, executed nothing in Redis, produced nothing and begun no other process.
+func (p *Process) Operation(d time.Duration, f func() error) (prevented bool, err error) {
+	p.acted = false
+	limit := &deadline{process: p, err: ErrDeadline}
+	var failed error
+	if do := func() { err = f() }; d > 0 {
+		failed = p.within(d, limit, do)
+	} else {
+		failed = p.Try(do)
+	}
+	if failed != nil {
+		err = failed
+	}
+	return !p.acted && (limit.harmless || errors.Is(err, ErrDeadlock)), err
 }
 
 // Group is processes that die together, such as the operations of one process of the

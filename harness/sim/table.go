@@ -13,6 +13,10 @@ import "slices"
 //	… SKIP LOCKED             if t.TryLock(k) { v, ok := t.Get(k) }
 //	UPDATE … WHERE n > 0      if v, ok := t.LockIf(p, k, positive); ok { t.Set(k, …) }
 //	INSERT … ON CONFLICT      p.Do(t.Lock(k)); if _, ok := t.Get(k); !ok { t.Set(k, …) }
+//
+// A row's lock is in the log as a write is: a transaction that only locked rows waits for a flush
+// too (heap_lock_tuple). INSERT … ON CONFLICT DO NOTHING locks no row that is there: a transaction
+// that does nothing else looks with Get first.
 type Table[K comparable, V any] struct {
 	set  lockSet
 	rows map[K]*row[V]
@@ -43,6 +47,7 @@ func (t *Table[K, V]) row(k K) *row[V] {
 	r := t.rows[k]
 	if r == nil {
 		r = &row[V]{lock: lock{set: &t.set, key: k}}
+		r.lock.row = &r.exists
 		t.rows[k] = r
 		t.keys = append(t.keys, k)
 	}
@@ -60,7 +65,7 @@ func (t *Table[K, V]) Load(k K, v V) {
 // Lock is a step that waits for the row's lock, which the transaction keeps to its end. There
 // need not be such a row: then it is the place of a unique key.
 func (t *Table[K, V]) Lock(k K) Step {
-	return Step{of: &t.row(k).lock, in: &t.set.pg.component}
+	return Step{of: &t.row(k).lock, in: &t.set.pg.component, harmless: true}
 }
 
 // LockIf reads a row that meets a condition before and after it was locked. One that does not meet

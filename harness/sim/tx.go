@@ -8,6 +8,7 @@ type tx struct {
 	locks   []*lock
 	waits   *lock
 	writes  []write
+	logged  bool // it has locked a row, which is in the log
 	ended   bool
 }
 

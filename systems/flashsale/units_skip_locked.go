@@ -41,7 +41,7 @@ func skipsLocked(m *model) func(*sim.Process, BuyRequest) (claim, error) {
 				if taken || !locked {
 					return unit, taken, false
 				}
-				p.Do(m.Sim.Delay(time.Millisecond))
+				p.Do(sim.Harmless(m.Sim.Delay(time.Millisecond)))
 			}
 		})
 	}

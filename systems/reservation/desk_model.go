@@ -182,7 +182,7 @@ func (d *deskModel) change(
 // Confirm takes the payment and then changes the hold.
 func (d *deskModel) Confirm(ctx context.Context, req HeldRequest) (Booked, error) {
 	p := sim.In(ctx)
-	p.Do(d.Sim.Delay(d.p.Pay.D()))
+	p.Do(sim.Harmless(d.Sim.Delay(d.p.Pay.D())))
 	var changed bool
 	d.db.Exec(p, costConfirm, func() {
 		now := p.Now()
@@ -375,9 +375,9 @@ func eachNight(p Params, taken func(resource, night int) int64) (list []NightRow
 // modelRoom is waitingRoom.
 type modelRoom struct {
 	Desk
-	p           Params
-	inside, all int
-	turn        *sim.Signal
+	p      Params
+	all    int
+	inside *sim.Pool
 }
 
 // admitModelled is admit.
@@ -385,7 +385,7 @@ func admitModelled(c *sim.Cluster, p Params, d Desk) Desk {
 	if p.Admit == 0 {
 		return d
 	}
-	return &modelRoom{Desk: d, p: p, turn: sim.NewSignal(c.Sim)}
+	return &modelRoom{Desk: d, p: p, inside: sim.NewPool(c.Sim, "places at the desk", p.Admit)}
 }
 
 // Hold waits for its turn.
@@ -395,13 +395,7 @@ func (w *modelRoom) Hold(ctx context.Context, req HoldRequest) (Held, error) {
 	}
 	w.all++
 	defer func() { w.all-- }()
-	for w.inside == w.p.Admit {
-		sim.In(ctx).Do(w.turn.Wait())
-	}
-	w.inside++
-	defer func() {
-		w.inside--
-		w.turn.Wake()
-	}()
+	sim.In(ctx).Do(sim.Harmless(w.inside.Get()))
+	defer w.inside.Put()
 	return w.Desk.Hold(ctx, req)
 }

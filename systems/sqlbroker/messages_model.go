@@ -236,10 +236,12 @@ func (s *modelServer) publish(p *sim.Process, queue string, pub Publication) (in
 	s.conns.Exec(p, costPublish, func() {
 		s.takeTurns(p, queue, pub)
 		if known {
-			p.Do(s.published.Lock(pub.OpID))
 			if _, is := s.published.Get(pub.OpID); !is {
-				fresh = true
-				s.store(queue, pub)
+				p.Do(s.published.Lock(pub.OpID))
+				if _, is = s.published.Get(pub.OpID); !is {
+					fresh = true
+					s.store(queue, pub)
+				}
 			}
 		}
 		if s.channel != nil {
@@ -305,26 +307,32 @@ func (s *modelServer) receive(p *sim.Process, queue string, d Demand) []Delivery
 	if s.most > 0 {
 		wait = min(wait, s.most-min(s.most/5, answerIn))
 	}
+	told := false // of what the next look should find
 	for until := p.Now() + wait; ; {
-		if got, over := s.look(p, queue, d.Most, until); over {
+		if got, over := s.look(p, queue, d.Most, until, &told); over {
 			return got
 		}
 	}
 }
 
-// look claims once and waits if there is nothing. It is over if that need not be repeated; who was
-// woken for no look of theirs then wakes another.
+// look claims once and waits if there is nothing. It is over if that need not be repeated. Others
+// are woken then if it was woken for no look of its own, and if it was told of messages and its
+// claim failed.
 func (s *modelServer) look(
-	p *sim.Process, queue string, most int, until time.Duration,
+	p *sim.Process, queue string, most int, until time.Duration, told *bool,
 ) (got []Delivery, over bool) {
-	w, again := s.join(queue), false
+	w, again, inVain := s.join(queue), false, *told
 	defer func() {
 		w.leave()
-		if w.woken && !again {
-			s.wake(queue, most)
+		for _, owed := range []bool{w.woken && !again, inVain} {
+			if owed {
+				s.wake(queue, most)
+			}
 		}
+		*told = w.woken
 	}()
 	got = s.claim(p, queue, most)
+	inVain = false
 	left := until - p.Now()
 	if len(got) > 0 || left <= 0 {
 		return got, true
@@ -760,9 +768,9 @@ func (s *modelServer) join(queue string) *modelWaiter {
 func (w *modelWaiter) wait(p *sim.Process, d time.Duration) {
 	switch {
 	case w.signal == nil:
-		p.Do(p.Sim().Delay(d))
+		p.Do(sim.Harmless(p.Sim().Delay(d)))
 	case !w.woken:
-		_ = p.Within(d, func() { p.Do(w.signal.Wait()) }) // it ends with the deadline
+		_ = p.Within(d, func() { p.Do(sim.Harmless(w.signal.Wait())) }) // it ends with the deadline
 	}
 }
 

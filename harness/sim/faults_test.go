@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -546,6 +547,77 @@ func TestKafka(t *testing.T) {
 	}
 	if again == 0 || lost == 0 || lost == 200 || consumer.Lag() != 0 {
 		t.Errorf("%d came again, %d were not acknowledged, the lag is %d", again, lost, consumer.Lag())
+	}
+}
+
+// TestProducesAgain: a producer sends what a broker has not acknowledged again until Delivery is
+// over, and in the order in which it was produced; what was stored is not stored again.
+func TestProducesAgain(t *testing.T) {
+	s := sim.New(1)
+	defer s.Close()
+	kafka := fixedCluster(t, s, func(m *sim.Machine) { m.Kafka.Restart = sim.Duration(ms) }).Kafka
+	kafka.Delivery = time.Second
+	topic := sim.NewTopic[int](kafka, "topic", 1)
+	var outcomes []*outcome
+	produces := func(i int, at time.Duration) {
+		outcomes = append(outcomes, try(s, at, func(p *sim.Process) { p.Do(topic.Produce(0, i, 100)) }))
+	}
+	for i := range 20 { // some are under way when the broker is killed, others come later
+		produces(i, time.Duration(i)*100*us)
+	}
+	s.At(1050*us, kafka.Kill)
+	s.At(500*ms, kafka.Restart)
+	s.At(2*time.Second, kafka.Kill)
+	produces(20, 2500*ms)
+	s.At(4*time.Second, kafka.Restart)
+	// Answers are lost, of more requests than may be under way.
+	s.At(5*time.Second, func() { kafka.Client.Link.Impose(sim.Condition{LoseBack: true}) })
+	for i := range 8 {
+		produces(21+i, 5*time.Second+time.Duration(i)*10*ms)
+	}
+	s.At(5500*ms, func() { kafka.Client.Link.Impose(sim.Condition{}) })
+	produces(29, 8*time.Second)
+	run(t, s, math.MaxInt64)
+	var want []int
+	for i, o := range outcomes {
+		switch {
+		case i < 20 || i == 29:
+			if o.err != nil {
+				t.Errorf("record %d: %v at %s", i, o.err, o.at)
+			}
+		case i == 20:
+			o.is(t, "a record that the broker was never reached for", sim.ErrUnreachable, 3500*ms)
+		}
+		if i != 20 {
+			want = append(want, i)
+		}
+	}
+	if got := topic.Records(0); !slices.Equal(got, want) {
+		t.Errorf("the partition has %v, want %v", got, want)
+	}
+}
+
+// TestPollGivenUp: what a poll had fetched that was given up comes with the next one.
+func TestPollGivenUp(t *testing.T) {
+	s := sim.New(1)
+	defer s.Close()
+	kafka := fixedCluster(t, s, nil).Kafka
+	topic := sim.NewTopic[int](kafka, "topic", 1)
+	try(s, 0, func(p *sim.Process) { p.Do(topic.Produce(0, 7, 100)) })
+	consumer := topic.Consumer(0)
+	var got []int
+	s.At(ms, func() { kafka.Client.Link.Impose(sim.Condition{LoseBack: true}) })
+	s.At(5*ms, func() { kafka.Client.Link.Impose(sim.Condition{}) })
+	try(s, 2*ms, func(p *sim.Process) {
+		if p.Within(ms, func() { p.Do(consumer.Poll(10)) }) == nil {
+			t.Error("the answer was not lost")
+		}
+		p.Do(s.Delay(5*ms), consumer.Poll(10))
+		got = consumer.Records()
+	})
+	run(t, s, 20*ms)
+	if !slices.Equal(got, []int{7}) {
+		t.Errorf("the second poll brought %v", got)
 	}
 }
 

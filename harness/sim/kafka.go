@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,8 +13,8 @@ type Kafka struct {
 	component
 	// Client is the application's side.
 	Client *Client
-	// Delivery is how long a producer waits for the answer to a request before its records count
-	// as lost; 0 is for ever.
+	// Delivery is for how long a producer sends a batch again that failed, and waits for its answer,
+	// before the records count as lost. With 0 it sends a batch once and waits for ever.
 	Delivery time.Duration
 	machine  KafkaMachine
 	cpu      *CPU
@@ -124,8 +125,23 @@ func (r *oneOf[V]) stored() {
 	r.of.told(r.value, len(to.records)-1)
 }
 
-// send takes a batch to the broker and its answer back.
+// The pauses before a batch is sent again: kgo's, without their jitter.
+const (
+	firstAgain = 250 * time.Millisecond
+	lastAgain  = 2500 * time.Millisecond
+)
+
+// send takes a batch to the broker and its answer back, until the time for its delivery is over.
 func (p *partition[V]) send(b *Batch, done func(error)) {
+	b.number = p.sent
+	p.sent++
+	p.attempt(b, p.kafka.s.now+p.kafka.Delivery, firstAgain, done)
+}
+
+// attempt sends a batch, and once more after a pause if that fails.
+func (p *partition[V]) attempt(
+	b *Batch, until, pause time.Duration, done func(error),
+) {
 	k := p.kafka
 	takes := k.demands.optional("request", 1) + k.demands.optional("batch", 1) +
 		k.demands.optional("record", float64(b.Records)) +
@@ -136,22 +152,33 @@ func (p *partition[V]) send(b *Batch, done func(error)) {
 	if k.machine.Followers > 0 {
 		replicate.n = int64(2 * k.network)
 	}
-	b.number = p.sent
-	p.sent++
-	answered := false
-	request := k.s.chain(func(err error) {
-		answered = true
+	limit := &Timer{}
+	end := func(err error) {
 		p.pass(b.number) // if it was not stored
+		if err != nil && b.doubt {
+			err = ErrLost
+		}
 		done(err)
+	}
+	request := k.s.chain(func(err error) {
+		limit.Stop()
+		b.doubt = b.doubt || err != nil && !errors.Is(err, ErrUnreachable)
+		if err == nil || k.s.now >= until {
+			end(err)
+			return
+		}
+		k.s.After(min(pause, until-k.s.now), func() {
+			if k.s.now >= until {
+				end(err)
+				return
+			}
+			p.attempt(b, until, min(2*pause, lastAgain), done)
+		})
 	}, k.Client.SendBytes(b.Bytes), work, replicate, Step{of: (*inTurn[V])(p), in: &k.component},
 		Step{of: instant(p.store)}, k.Client.Receive())
 	request.batch = b
 	if k.Delivery > 0 {
-		k.s.After(k.Delivery, func() {
-			if !answered {
-				request.fail(ErrLost)
-			}
-		})
+		limit = k.s.After(until-k.s.now, func() { request.fail(ErrLost) })
 	}
 }
 
@@ -182,8 +209,11 @@ func (p *partition[V]) pass(number int64) {
 	}
 }
 
-// store makes a batch visible.
+// store makes a batch visible, once however often it was sent.
 func (p *partition[V]) store(c *chain, _ int64) {
+	if c.batch.number < p.turn {
+		return
+	}
 	for _, r := range c.batch.entries {
 		r.stored.stored()
 	}
@@ -211,6 +241,8 @@ type Consumer[V any] struct {
 type reading[V any] struct {
 	*partition[V]
 	number, position, taken, committed int
+	// sent is what the broker has answered the last fetch with: it is taken when that arrives.
+	sent int
 }
 
 // Consumer returns a reader of some partitions that begins at their first records.
@@ -267,7 +299,7 @@ func (c *Consumer[V]) Committed(partition int) int { return c.at(partition).comm
 // Seek makes the next Poll go on at an offset.
 func (c *Consumer[V]) Seek(partition, offset int) {
 	p := c.at(partition)
-	p.position, p.taken = offset, offset
+	p.position, p.taken, p.sent = offset, offset, offset // what is on its way is not taken
 }
 
 func (c *Consumer[V]) at(partition int) *reading[V] {
@@ -299,7 +331,7 @@ func (c *Consumer[V]) Commit() Step { return Step{of: instant(c.commit)} }
 // polls wait until the group has noticed, which takes its session's timeout.
 func (c *Consumer[V]) Crash(timeout time.Duration) {
 	for _, p := range c.of {
-		p.position, p.taken = p.committed, p.committed
+		p.position, p.taken, p.sent = p.committed, p.committed, p.committed
 	}
 	c.from = c.kafka.s.now + timeout
 }
@@ -314,15 +346,22 @@ func (c *Consumer[V]) poll(ch *chain, most int64) {
 	ch.push(Step{of: delay{}, n: int64(max(c.from-k.s.now, 0))}, k.Client.Send(),
 		Step{of: (*available[V])(c), in: in},
 		Step{of: k.cpu, n: int64(k.demands.optional("fetch", 1)), in: in},
-		Step{of: fetch, in: in}, k.Client.Receive())
+		Step{of: fetch, in: in}, k.Client.Receive(), Step{of: instant(c.take)})
+}
+
+// take is the arrival of what was fetched. A poll that was given up before has no effect.
+func (c *Consumer[V]) take(*chain, int64) {
+	for _, p := range c.of {
+		p.taken = p.sent
+	}
 }
 
 // fetch takes records, from another partition first each time.
 func (c *Consumer[V]) fetch(most int) {
 	for i := range c.of {
 		p := c.of[(c.next+i)%len(c.of)]
-		p.taken = min(len(p.records), p.position+most)
-		most -= p.taken - p.position
+		p.sent = min(len(p.records), p.position+most)
+		most -= p.sent - p.position
 	}
 	c.next = (c.next + 1) % len(c.of)
 }

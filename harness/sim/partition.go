@@ -28,6 +28,7 @@ type Batch struct {
 	Bytes   int64
 	entries []record
 	due     bool // it has waited long enough
+	doubt   bool // it may be stored, although it was not acknowledged
 	number  int64
 }
 

@@ -435,8 +435,8 @@ func (p *Process) within(d time.Duration, limit *deadline, f func()) (err error)
 	return nil
 }
 
-// Operation is Within, or Try if d is 0, for an operation of a user, whose error it returns as well.
-// It says whether a failure surely prevented all effects: a deadlock, or a deadline that passed
+// Operation is Within, or Try if d is 0, for an operation of a user, whose error it returns too. It
+// says whether a failure surely prevented all effects: a deadlock, or a deadline that passed
 // while the process waited for a connection or a row lock or in a Harmless step. It had then
 // committed nothing, executed nothing in Redis, produced nothing and begun no other process.
 func (p *Process) Operation(d time.Duration, f func() error) (prevented bool, err error) {

@@ -29,7 +29,8 @@ func TestModelWakesAnother(t *testing.T) {
 		publishes := 10 * time.Millisecond
 		s.At(publishes, func() {
 			s.Go(func(p *sim.Process) {
-				_, err := server.publish(p, QueueName(1), Publication{OpID: 1, Messages: []Message{{Body: "a"}}})
+				_, err := server.publish(p, QueueName(1), Publication{OpID: 1,
+					Messages: []Message{{Body: "a"}}})
 				must(t, err)
 			})
 		})

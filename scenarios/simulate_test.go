@@ -2,13 +2,16 @@ package scenarios_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"stampede/harness/check"
+	"stampede/harness/fault"
 	"stampede/harness/judge"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
@@ -27,21 +30,10 @@ func TestSimulations(t *testing.T) {
 	modelled := 0
 	for _, name := range scenarios.All() {
 		p := decode(t, name)
-		costs := p.resolved.System.Costs
-		if costs == nil || p.scenario.SideBySide {
-			continue
-		}
-		p.scenario.Variants = slices.DeleteFunc(slices.Clone(p.scenario.Variants), func(v string) bool {
-			variant, _ := p.resolved.System.Variant(v)
-			return variant.Model == nil
-		})
-		if len(p.scenario.Variants) == 0 || !keepFaults(&p) {
+		if !keepModels(&p) || !keepFaults(&p) {
 			continue
 		}
 		modelled++
-		if !slices.Contains(p.scenario.Variants, p.scenario.Baseline) {
-			p.scenario.Baseline = p.scenario.Variants[0]
-		}
 		t.Run(name, func(t *testing.T) {
 			caught := map[string]int{}
 			for seed := range uint64(seeds) {
@@ -58,6 +50,45 @@ func TestSimulations(t *testing.T) {
 	if modelled == 0 {
 		t.Error("no scenario was simulated")
 	}
+}
+
+// TestSimulationsOutliveSilence: each store in turn loses answers, and later all messages, for a
+// while, and nothing of a model waits for them for ever. The scenarios are those with faults of
+// stores, and last long enough that all have given up what was lost before the next fault.
+func TestSimulationsOutliveSilence(t *testing.T) {
+	for _, name := range scenarios.All() {
+		p := decode(t, name)
+		if !strings.HasSuffix(name, "-store-faults") || !keepModels(&p) {
+			continue
+		}
+		for _, design := range p.scenario.Variants {
+			p.scenario.Variants, p.scenario.Baseline = []string{design}, design
+			t.Run(name+"/"+design, func(t *testing.T) {
+				_, summary := simulated(t, silent(p), 1)
+				for _, v := range summary.Variants {
+					for _, inv := range v.Invariants { // of which quiescence is one
+						judgeInvariant(t, 1, v, inv, neverBroken)
+					}
+				}
+			})
+		}
+	}
+}
+
+// silent is a plan in which stores do not answer for a while.
+func silent(p plan) plan {
+	p.scenario.Faults, p.scenario.Provokes = nil, []string{}
+	slot := p.scenario.Load.Timeout + scenario.Duration(2*time.Second)
+	for _, kind := range []fault.Kind{fault.LostAck, fault.Partition} {
+		for _, store := range p.needs() {
+			at := slot*scenario.Duration(len(p.scenario.Faults)) + scenario.Duration(500*time.Millisecond)
+			p.scenario.Faults = append(p.scenario.Faults, scenario.Fault{
+				Name: fmt.Sprintf("%s-%s", store, kind), Kind: string(kind), Target: string(store),
+				At: at, For: scenario.Duration(time.Second)})
+		}
+	}
+	p.scenario.Load.Arrival.Over = scenario.Over(slot * scenario.Duration(len(p.scenario.Faults)))
+	return p
 }
 
 // TestSameSeed: a simulation leaves the same history, byte by byte, but for the run's name.
@@ -77,6 +108,21 @@ func TestSameSeed(t *testing.T) {
 	if len(histories[0]) < 1000 || !bytes.Equal(histories[0], histories[1]) {
 		t.Errorf("histories of %d and %d bytes differ", len(histories[0]), len(histories[1]))
 	}
+}
+
+// keepModels leaves out the designs that have no model. It is false if none is left.
+func keepModels(p *plan) bool {
+	p.scenario.Variants = slices.DeleteFunc(slices.Clone(p.scenario.Variants), func(v string) bool {
+		variant, _ := p.resolved.System.Variant(v)
+		return variant.Model == nil
+	})
+	if len(p.scenario.Variants) == 0 || p.resolved.System.Costs == nil || p.scenario.SideBySide {
+		return false
+	}
+	if !slices.Contains(p.scenario.Variants, p.scenario.Baseline) {
+		p.scenario.Baseline = p.scenario.Variants[0]
+	}
+	return true
 }
 
 // keepFaults leaves out the faults that no simulation knows or that no design feels, and then what

@@ -336,6 +336,20 @@ func (c *Consumer[V]) Crash(timeout time.Duration) {
 	c.from = c.kafka.s.now + timeout
 }
 
+// Fetch polls until records have come, as a client does that hides its errors: no request waits
+// longer than limit for its answer.
+func (c *Consumer[V]) Fetch(p *Process, most int, limit time.Duration) {
+	for {
+		err := p.Within(limit, func() { p.Do(c.Poll(most)) })
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ErrDeadline) {
+			p.Do(p.s.Delay(firstAgain))
+		}
+	}
+}
+
 func (c *Consumer[V]) poll(ch *chain, most int64) {
 	k := c.kafka
 	for _, p := range c.of {

@@ -3,7 +3,6 @@ package likes
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,6 +33,7 @@ const (
 	costLook   = "look"   // lookScript
 	costWrite  = "write"  // writeScript
 	costAdopt  = "adopt"  // adoptScript
+	costTell   = "tell"   // tellScript
 	costExists = "exists"
 	costHGet   = "hmget"
 	costMGet   = "mget"
@@ -41,7 +41,8 @@ const (
 	costPFAdd  = "pfadd"
 	costFields = "hgetall"
 	costHSet   = "hset"
-	costDel    = "del"
+	costDel    = "del"  // removes keys
+	costFree   = "free" // and each of their fields
 	costSet    = "set"
 )
 
@@ -55,9 +56,9 @@ func assumedCosts() sim.Costs {
 			costView: us(80), costGap: us(30), costLock: us(40), costApply: us(25), costMove: us(60),
 			costApplied: us(30), costEpoch: us(60), costPairs: us(1)},
 		Redis: map[string]sim.Cost{"turn": us(8), "connection": us(6), costChange: us(14),
-			costLook: us(7), costWrite: us(10), costAdopt: us(10), costExists: us(1), costHGet: us(1.5),
-			costMGet: us(0.3), costPFGet: us(1), costPFAdd: us(1.5), costFields: us(0.2),
-			costHSet: us(0.4), costDel: us(10), costSet: us(1)},
+			costLook: us(7), costWrite: us(10), costAdopt: us(10), costTell: us(4), costExists: us(1),
+			costHGet: us(1.5), costMGet: us(0.3), costPFGet: us(1), costPFAdd: us(1.5),
+			costFields: us(0.2), costHSet: us(0.4), costDel: us(10), costFree: us(0.3), costSet: us(1)},
 		Kafka: map[string]sim.Cost{"request": us(60), "batch": us(15), "record": us(1),
 			"byte": us(0.002), "fetch": us(60)},
 	}
@@ -202,7 +203,7 @@ func (c counted) modelled(
 // command executes commands in Redis. The first one on a new life finds the videos closed, as
 // store.connected closes them.
 func (m *modelCounts) command(p *sim.Process, commands sim.Times, effect func()) {
-	p.Do(m.Redis.Client.Send(), m.Redis.ExecuteTimes(func() {
+	execute := m.Redis.ExecuteTimes(func() {
 		if run, is := m.life.Get("life"); !is || run != m.Redis.RunID() {
 			for video := range uint64(m.p.Videos) {
 				m.metas.Delete(video + 1)
@@ -210,7 +211,15 @@ func (m *modelCounts) command(p *sim.Process, commands sim.Times, effect func())
 			m.life.Set("life", m.Redis.RunID())
 		}
 		effect()
-	}, commands), m.Redis.Client.Receive())
+	}, commands)
+	m.bounded(p, func() { p.Do(m.Redis.Client.Send(), execute, m.Redis.Client.Receive()) })
+}
+
+// bounded waits for a store no longer than a call may take.
+func (m *modelLedger) bounded(p *sim.Process, call func()) {
+	if err := p.Within(m.limit, call); err != nil {
+		p.Fail(err)
+	}
 }
 
 // script is one script.
@@ -299,19 +308,10 @@ func (m *modelCounts) append(p *sim.Process, events ...Event) {
 	}
 }
 
-// produce logs an event. The client sends again what surely did not arrive.
+// produce logs an event.
 func (m *modelCounts) produce(p *sim.Process, e Event) {
 	partition := int(spread(e.Video*versionsPerEpoch^e.User) % uint64(m.ends))
-	for {
-		err := p.Try(func() { p.Do(m.log.Produce(partition, e, eventBytes)) })
-		switch {
-		case err == nil:
-			return
-		case !errors.Is(err, sim.ErrUnreachable):
-			p.Fail(err)
-		}
-		p.Do(m.Sim.Delay(produceAgain))
-	}
+	p.Do(m.log.Produce(partition, e, eventBytes))
 }
 
 // Count is counting.Count.
@@ -396,7 +396,7 @@ func (m *modelCounts) writeBehind(
 		reader.Seek(partition, int(applied[partition]))
 	}
 	for {
-		p.Do(reader.Poll(pollSize))
+		reader.Fetch(p, pollSize, m.limit)
 		var batch []Event
 		spans := map[int32]span{}
 		write := func() {
@@ -420,7 +420,7 @@ func (m *modelCounts) writeBehind(
 			}
 		}
 		p.Passed(PlaceBetween)
-		p.Do(reader.Commit())
+		m.bounded(p, func() { p.Do(reader.Commit()) })
 	}
 }
 
@@ -566,7 +566,8 @@ func (r *modelRepair) restore(p *sim.Process, video uint64) {
 		return
 	}
 	if w.target == nil {
-		p.Do(r.Kafka.Ask())
+		r.script(p, costTell, func() {}) // no server has a buffer
+		r.bounded(p, func() { p.Do(r.Kafka.Ask()) })
 		for n := range r.ends {
 			w.target = append(w.target, int64(len(r.log.Records(n))))
 		}
@@ -598,7 +599,11 @@ func (r *modelRepair) restore(p *sim.Process, video uint64) {
 
 // rebuild is store.rebuild, with one HSET for each part.
 func (r *modelRepair) rebuild(p *sim.Process, video uint64, epoch int64, pairs []pair) {
-	r.script(p, costDel, func() {
+	fields := 0
+	for part := range uint64(memberParts) {
+		fields += len(r.fields[[2]uint64{video, part}])
+	}
+	r.command(p, sim.Times{costDel: 1, costFree: float64(fields)}, func() {
 		r.metas.Delete(video)
 		for part := range uint64(memberParts) {
 			for _, user := range r.fields[[2]uint64{video, part}] {
@@ -684,10 +689,15 @@ func (m *modelCounts) partOfVideo(key [2]uint64) (list []pair) {
 	return list
 }
 
-// readPairs is postgres.pairs.
+// readPairs is postgres.pairs: a snapshot, in which a statement sets how long it may take.
 func (r *modelRepair) readPairs(p *sim.Process, video uint64) (rows []pair) {
-	n := float64(1 + len(r.users[video]))
-	r.conns.ExecTimes(p, costPairs, n, func() { rows = r.pairs(video) })
+	_ = r.conns.Transaction(p, func() error {
+		r.conns.Query(p, sim.Begin, func() {})
+		p.Do(r.Postgres.Client.Send(), r.Postgres.BurnTimes(costPairs, float64(1+len(r.users[video]))))
+		rows = r.pairs(video)
+		p.Do(r.Postgres.Client.Receive())
+		return nil
+	})
 	return rows
 }
 

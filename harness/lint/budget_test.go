@@ -20,7 +20,7 @@ func budgets() map[string]budget {
 		"scheduler": {7085, 3870}, // 1,090
 		"sqlbroker": {6300, 3620}, // 840
 		// one of its designs has state, a changelog and a table of its own; 1,075 are models
-		"views":     {7230, 3500},
+		"views":     {7260, 3575},
 		"taskqueue": {2895, 1630}, // nine designs on three stores, one of them River
 		// eight designs on three stores, an archive and an oracle, and one more behind a build tag
 		"adclicks":    {3565, 1185},

@@ -432,7 +432,7 @@ func (m *pipelineModel) look(p *sim.Process, conns *sim.Conns) Look {
 	})
 	var lags []lag
 	conns.Exec(p, costLook, func() { lags = m.progressed(false) })
-	p.Do(m.Kafka.Client.Send(), m.Kafka.Client.Receive())
+	p.Do(m.Kafka.Ask(), m.Kafka.Ask()) // for the ends of both topics
 	for _, lag := range lags {
 		if lag.Stage == stageFilter {
 			l.FilterLag = append(l.FilterLag, lag.behind)

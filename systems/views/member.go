@@ -83,6 +83,8 @@ type member struct {
 	leaving func(ctx context.Context, gone []int32, orderly bool)
 
 	topicID [16]byte // once a commit has asked for it
+	// committing is a model's commit.
+	committing func(ctx context.Context, moves []move) error
 
 	// work is held while somebody works on what was polled, and while partitions
 	// are given up. The driver calls back in the midst of a step if its poll
@@ -381,6 +383,9 @@ func (m *member) reached() (list []move) {
 // with cannot be waited for in virtual time. A broker takes no commit of a
 // member that is not one any more.
 func (m *member) commit(ctx context.Context, moves []move) error {
+	if m.committing != nil {
+		return m.committing(ctx, moves)
+	}
 	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(m.cfg))
 	defer cancel()
 	if m.topicID == [16]byte{} {

@@ -94,20 +94,21 @@ func modelled(
 			repeats:  sim.NewMap[field, bool](c.Redis), rates: sim.NewMap[field, int64](c.Redis)}
 		m.rules = m.newRules(m.modelBooks)
 		for _, station := range []struct {
-			name string
-			work func(r *modelReader, p *sim.Process, books *modelBooks)
-		}{{"filter", m.filters}, {"counter", func(r *modelReader, p *sim.Process, b *modelBooks) {
-			newCounterModel(p, r, newCounter(st, b, 1, changes)).work(p)
-		}}} {
+			name  string
+			topic *sim.Topic[*kgo.Record]
+			batch int
+			work  func(r *modelReader, p *sim.Process, books *modelBooks)
+		}{{"filter", m.watch, filterBatch, m.filters}, {"counter", m.valid, counterBatch,
+			func(r *modelReader, p *sim.Process, b *modelBooks) {
+				c := newCounter(st, b, 1, changes)
+				c.group, c.committing = "counter", r.commit
+				newCounterModel(p, r, c).work(p)
+			}}} {
 			n := max(1, cfg.Replicas[station.name])
 			c.Role(station.name, n, sut.AfterError, func(r *sim.Replica) []func(*sim.Process) {
-				topic := m.watch
-				if station.name == "counter" {
-					topic = m.valid
-				}
 				return []func(*sim.Process){func(p *sim.Process) {
 					books := m.on(c.Postgres.OwnConns(r.Name, 2, role.Timeout))
-					station.work(m.reader(topic, r.Number, n), p, books)
+					station.work(m.reader(station.topic, station.batch, r.Number, n), p, books)
 					p.Do(sim.NewSignal(c.Sim).Wait()) // it has no partition
 				}}
 			})
@@ -161,6 +162,7 @@ func recordBytes(r *kgo.Record) int64 { return int64(len(r.Key) + len(r.Value)) 
 type modelReader struct {
 	*pipelineModel
 	consumer *sim.Consumer[*kgo.Record]
+	batch    int // how many records it fetches at most
 	member   *member
 	ahead    map[int32]int64 // what is fetched next
 	fetched  map[int32][]*kgo.Record
@@ -170,8 +172,10 @@ type modelReader struct {
 }
 
 // reader reads the i-th of each n partitions of a topic.
-func (m *pipelineModel) reader(topic *sim.Topic[*kgo.Record], i, n int) *modelReader {
-	r := &modelReader{pipelineModel: m, ahead: map[int32]int64{},
+func (m *pipelineModel) reader(
+	topic *sim.Topic[*kgo.Record], batch, i, n int,
+) *modelReader {
+	r := &modelReader{pipelineModel: m, batch: batch, ahead: map[int32]int64{},
 		fetched: map[int32][]*kgo.Record{}, arrived: sim.NewSignal(m.Sim), taken: sim.NewSignal(m.Sim)}
 	var mine []int
 	for p := i; p < m.partitions; p += n {
@@ -195,13 +199,17 @@ func (r *modelReader) joins(p *sim.Process, m *member) {
 	}
 }
 
-// fetch fetches whenever the last has been taken. Once a second it tells Kafka how far it is.
+// commit is member.commit.
+func (r *modelReader) commit(ctx context.Context, _ []move) error {
+	p := sim.In(ctx)
+	return p.Within(r.st.Config.Timeout, func() { p.Do(r.Kafka.Ask()) })
+}
+
+// fetch fetches whenever the last has been taken. Once a second a filter's tells Kafka how far it
+// is.
 func (r *modelReader) fetch(p *sim.Process) {
 	for {
-		if r.consumer.PollWithin(p, r.st.Config.Timeout, filterBatch) != nil {
-			p.Do(r.Sim.Delay(sut.AfterError))
-			continue
-		}
+		r.consumer.Fetch(p, r.batch, r.st.Config.Timeout)
 		r.consumer.Fetched(func(partition, offset int, v *kgo.Record) {
 			v.Partition, v.Offset = int32(partition), int64(offset)
 			r.fetched[v.Partition] = append(r.fetched[v.Partition], v)
@@ -211,7 +219,7 @@ func (r *modelReader) fetch(p *sim.Process) {
 		for len(r.fetched) > 0 {
 			p.Do(r.taken.Wait())
 		}
-		if p.Now()-r.told >= commitEvery {
+		if r.member.who.stage == stageFilter && p.Now()-r.told >= commitEvery {
 			r.told = p.Now()
 			_ = p.Within(r.st.Config.Timeout, func() { p.Do(r.consumer.Commit()) }) // lag looks larger
 		}
@@ -511,6 +519,9 @@ func (c *counterModel) step(p *sim.Process) error {
 		if err == nil {
 			err = c.add(c.in(p), b)
 		}
+		if s, has := c.standOf(b.partition); has && err == nil && c.group != "" {
+			err = c.read(c.in(p), s)
+		}
 	}
 	if err == nil && (c.full || p.Now()-c.flushed >= c.every) {
 		c.flushed = p.Now()
@@ -531,7 +542,8 @@ func (m *pipelineModel) reprocessor(p *sim.Process) {
 			for _, g := range books.recounts(p) {
 				c := counters[g.Generation]
 				if c == nil {
-					c = newCounterModel(p, m.reader(m.valid, 0, 1), newCounter(m.st, books, g.Generation, nil))
+					c = newCounterModel(p, m.reader(m.valid, counterBatch, 0, 1),
+						newCounter(m.st, books, g.Generation, nil))
 					counters[g.Generation] = c
 				}
 				if c.step(p) != nil {

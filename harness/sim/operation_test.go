@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -109,6 +110,33 @@ func TestOperationEnds(t *testing.T) {
 		}
 	})
 	run(t, s, ms)
+}
+
+// TestClaim: a claim locks the first rows that are due and wanted, and passes over those that
+// another transaction has.
+func TestClaim(t *testing.T) {
+	s := sim.New(1)
+	defer s.Close()
+	pg := fixedCluster(t, s, nil).Postgres
+	rows := sim.NewTable[int, int](pg, "rows")
+	index := sim.NewIndex(rows, func(int) bool { return true }, func(a, b int) int { return a - b })
+	for k := range 10 {
+		rows.Load(k, k)
+	}
+	claims := func(most int) func(*sim.Process) {
+		return func(p *sim.Process) {
+			p.Do(pg.Conn())
+			list, skipped := rows.Claim(index.All(), most, func(v int) bool { return v < 8 },
+				func(v int) bool { return v%2 == 0 })
+			if want := map[int]string{2: "[0 2] 0", 9: "[4 6] 2"}[most]; fmt.Sprint(list, skipped) != want {
+				t.Errorf("a claim of %d got %v and passed over %d, want %s", most, list, skipped, want)
+			}
+			p.Do(s.Delay(ms))
+		}
+	}
+	try(s, 0, claims(2))
+	try(s, us, claims(9))
+	run(t, s, 10*ms)
 }
 
 // TestRowLocksAreFlushed: the locks of a transaction that wrote nothing last until its commit is on

@@ -1,6 +1,9 @@
 package sim
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // Table is rows of a Postgres. A row has a committed value and perhaps one that a transaction
 // has written: others read the committed one until the commit is on disk.
@@ -92,6 +95,27 @@ func (t *Table[K, V]) TryLock(k K) bool {
 	t.set.starts++
 	r.grant(nil, own)
 	return true
+}
+
+// Claim is SELECT … LIMIT most FOR UPDATE SKIP LOCKED over the rows of an index: for the running
+// process's transaction it locks those that are wanted, as long as they are due. Skipped is how many
+// it passed over because other transactions have them.
+func (t *Table[K, V]) Claim(
+	rows iter.Seq2[K, V], most int, due, wanted func(V) bool,
+) (list []V, skipped int) {
+	for k, v := range rows {
+		if len(list) == most || !due(v) {
+			break
+		}
+		switch {
+		case !wanted(v):
+		case t.TryLock(k):
+			list = append(list, v)
+		default:
+			skipped++
+		}
+	}
+	return list, skipped
 }
 
 // own is the running process's transaction, which begins if there is none; nil if the process

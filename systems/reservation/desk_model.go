@@ -273,14 +273,8 @@ func (d *deskModel) expirer(p *sim.Process, db *sim.Conns) {
 
 // expire ends holds whose time is over and that nobody has locked.
 func (d *deskModel) expire(p *sim.Process) (over []HoldRow) {
-	for id, h := range d.due.All() {
-		if len(over) == expireBatch || d.ends(h) > p.Now() {
-			break
-		}
-		if d.holds.TryLock(id) {
-			over = append(over, h)
-		}
-	}
+	over, _ = d.holds.Claim(d.due.All(), expireBatch,
+		func(h HoldRow) bool { return d.ends(h) <= p.Now() }, func(HoldRow) bool { return true })
 	for i := range over {
 		h := &over[i]
 		h.State, h.Version, h.EndedNS = expired, h.Version+1, int64(p.Now())

@@ -40,9 +40,18 @@ const (
 	costRescue   = "rescue"
 	costPurge    = "purge"
 	costWatch    = "watch"
+
+	// What each row costs beside the statement.
+	costPicked  = "picked"
+	costMarked  = "marked"
+	costClaimed = "claimed"
+	costSkipped = "skipped" // passed over, because it is locked
+	costBeaten  = "beaten"
+	costTaken   = "taken" // back by the rescuer
 )
 
-// assumedCosts are what statements cost on a CPU of 2023, until somebody measures them.
+// assumedCosts are what statements cost on a CPU of 2023, until somebody measures them. A row of a
+// batch is assumed to cost less than an end, which writes three.
 func assumedCosts() sim.Costs {
 	us := sim.Assumed
 	return sim.Costs{
@@ -50,10 +59,11 @@ func assumedCosts() sim.Costs {
 		Postgres: map[string]sim.Cost{sim.Begin: us(25), costBeginDay: us(50), costDay: us(25),
 			costSchedule: us(110), costLock: us(70), costChanged: us(35), costSet: us(70),
 			costNote: us(60), costTask: us(60), costRuns: us(60), costTasks: us(100),
-			costStarts: us(120), costPick: us(150), costMark: us(300), costInsert: us(110),
-			costClaim: us(600), costBeat: us(200), costLetGo: us(60), costEffect: us(90),
+			costStarts: us(120), costPick: us(100), costMark: us(60), costInsert: us(110),
+			costClaim: us(150), costBeat: us(60), costLetGo: us(60), costEffect: us(90),
 			costEnd: us(120), costEndBatch: us(60), costRescue: us(60), costPurge: us(50),
-			costWatch: us(400)},
+			costWatch: us(400), costPicked: us(3), costMarked: us(15), costClaimed: us(40),
+			costSkipped: us(1), costBeaten: us(15), costTaken: us(40)},
 	}
 }
 
@@ -545,13 +555,14 @@ func (s *modelServer) pick(p *sim.Process) (taken int) {
 		var rows []taskRow
 		s.conns.Query(p, costPick, func() {
 			until := s.now() + (s.skew + s.p.clock(s.p.LookAhead)).Microseconds()
-			rows = s.locked(s.waiting, until, s.p.PickBatch, nil)
+			rows = s.locked(p, costPicked, s.waiting, until, s.p.PickBatch, nil)
 		})
 		if taken = len(rows); taken == 0 {
 			return nil
 		}
 		p.Passed(placeSelected)
 		s.conns.Query(p, costMark, func() {
+			p.Do(s.Postgres.BurnTimes(costMarked, float64(taken)))
 			for _, row := range rows {
 				row.State, row.pickedUS = Picked, s.now()
 				s.rows.Set(row.id, row)
@@ -566,18 +577,15 @@ func (s *modelServer) pick(p *sim.Process) (taken int) {
 }
 
 // locked locks the first rows of an index that are due, that nobody else has locked and that are
-// not left out.
+// not left out. Cost is what each costs.
 func (m *taskModel) locked(
-	of *sim.Index[int64, taskRow], until int64, most int, not []int64,
-) (rows []taskRow) {
-	for id, row := range of.All() {
-		if len(rows) == most || row.DueUS > until {
-			break
-		}
-		if !slices.Contains(not, id) && m.rows.TryLock(id) {
-			rows = append(rows, row)
-		}
-	}
+	p *sim.Process, cost string, of *sim.Index[int64, taskRow], until int64, most int, not []int64,
+) []taskRow {
+	rows, skipped := m.rows.Claim(of.All(), most,
+		func(row taskRow) bool { return row.DueUS <= until },
+		func(row taskRow) bool { return !slices.Contains(not, row.id) })
+	p.Do(m.Postgres.BurnTimes(cost, float64(len(rows))),
+		m.Postgres.BurnTimes(costSkipped, float64(skipped)))
 	return rows
 }
 
@@ -685,7 +693,7 @@ func (e *modelExecutor) claims(p *sim.Process, n int, hands []int64) (list []cla
 		not = nil // what is in hand is marked
 	}
 	e.conns.Exec(p, costClaim, func() {
-		for _, row := range e.locked(of, e.now()+e.skew.Microseconds(), n, not) {
+		for _, row := range e.locked(p, costClaimed, of, e.now()+e.skew.Microseconds(), n, not) {
 			started, c := e.start(row, e.name)
 			if started != row {
 				e.rows.Set(row.id, started)
@@ -899,6 +907,7 @@ func (e *modelExecutor) beat(p *sim.Process) {
 	var lost, stopped []*modelHand
 	e.conns.Exec(p, costBeat, func() {
 		lost, stopped = nil, nil
+		p.Do(e.Postgres.BurnTimes(costBeaten, float64(len(hands))))
 		for _, h := range hands {
 			row, mine := e.own(p, h.claim)
 			switch {
@@ -944,15 +953,11 @@ func (s *modelServer) rescueAll(p *sim.Process) {
 	_ = queue.Batches(context.Background(), rescueBatch, func(context.Context) (int, error) {
 		n := 0
 		s.conns.Exec(p, costRescue, func() {
-			var expired []taskRow
-			for id, row := range s.leases.All() {
-				if len(expired) == rescueBatch || row.LeaseUS >= s.now() {
-					break
-				}
-				if s.rows.TryLock(id) {
-					expired = append(expired, row)
-				}
-			}
+			expired, skipped := s.rows.Claim(s.leases.All(), rescueBatch,
+				func(row taskRow) bool { return row.LeaseUS < s.now() },
+				func(taskRow) bool { return true })
+			p.Do(s.Postgres.BurnTimes(costTaken, float64(len(expired))),
+				s.Postgres.BurnTimes(costSkipped, float64(skipped)))
 			for _, row := range expired {
 				s.takeBack(p, row)
 			}

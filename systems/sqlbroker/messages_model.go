@@ -16,7 +16,7 @@ import (
 	"stampede/harness/sut"
 )
 
-// The statements whose costs the models of designs need.
+// The statements whose costs the models of designs need, and what each of their rows costs.
 const (
 	costRate     = "rate"     // reads a queue's rate and token
 	costPublish  = "publish"  // stores a publication
@@ -32,17 +32,27 @@ const (
 	costAged     = "aged"
 	costCollect  = "collect" // the collector's
 	costForget   = "forget"
+
+	costMessage = "message" // of a publication
+	costTaken   = "taken"   // of a claim
+	costSkipped = "skipped" // a row that a claim or the sweeper passes over, because it is locked
+	costSettled = "settled" // of an acknowledgement, extension or release
+	costStored  = "stored"  // of the effects
+	costSwept   = "swept"   // of the sweeper's and the collector's
 )
 
-// assumedCosts are what statements cost on a CPU of 2023, until somebody measures them.
+// assumedCosts are what statements cost on a CPU of 2023, until somebody measures them. A row that is
+// written is assumed to cost as much as one of likes' batches or less, by how many indexes it is in.
 func assumedCosts() sim.Costs {
 	us := sim.Assumed
 	return sim.Costs{
 		App: map[string]sim.Cost{"postgres": us(60)},
-		Postgres: map[string]sim.Cost{sim.Begin: us(25), costRate: us(30), costPublish: us(200),
-			costRepeated: us(40), costClaim: us(150), costAck: us(120), costExtend: us(100),
-			costRelease: us(100), costEffect: us(120), costDue: us(50), costExpired: us(50),
-			costWorn: us(50), costAged: us(50), costCollect: us(100), costForget: us(40)},
+		Postgres: map[string]sim.Cost{sim.Begin: us(25), costRate: us(30), costPublish: us(130),
+			costRepeated: us(40), costClaim: us(100), costAck: us(80), costExtend: us(80),
+			costRelease: us(80), costEffect: us(60), costDue: us(50), costExpired: us(50),
+			costWorn: us(50), costAged: us(50), costCollect: us(50), costForget: us(40),
+			costMessage: us(25), costTaken: us(25), costSkipped: us(1), costSettled: us(20),
+			costStored: us(15), costSwept: us(20)},
 	}
 }
 
@@ -240,6 +250,7 @@ func (s *modelServer) publish(p *sim.Process, queue string, pub Publication) (in
 				p.Do(s.published.Lock(pub.OpID))
 				if _, is = s.published.Get(pub.OpID); !is {
 					fresh = true
+					p.Do(s.Postgres.BurnTimes(costMessage, float64(len(pub.Messages))))
 					s.store(queue, pub)
 				}
 			}
@@ -345,15 +356,10 @@ func (s *modelServer) look(
 // claim is claimSQL.
 func (s *modelServer) claim(p *sim.Process, queue string, n int) (got []Delivery) {
 	s.conns.Exec(p, costClaim, func() {
-		var first []messageRow
-		for id, row := range s.ready.From(messageRow{queue: queue, priority: math.MaxInt}) {
-			if len(first) == n || row.queue != queue {
-				break
-			}
-			if s.headOfGroup(row) && s.rows.TryLock(id) {
-				first = append(first, row)
-			}
-		}
+		first, skipped := s.rows.Claim(s.ready.From(messageRow{queue: queue, priority: math.MaxInt}), n,
+			func(row messageRow) bool { return row.queue == queue }, s.headOfGroup)
+		p.Do(s.Postgres.BurnTimes(costTaken, float64(len(first))),
+			s.Postgres.BurnTimes(costSkipped, float64(skipped)))
 		for _, row := range first {
 			got = append(got, s.mark(row, p.Now()).delivery())
 		}
@@ -455,6 +461,7 @@ func (m *model) settle(
 			done = append(done, settled{at: a.at})
 		}
 	}
+	p.Do(m.Postgres.BurnTimes(costSettled, float64(len(mine))))
 	for _, a := range mine {
 		p.Do(m.rows.Lock(a.id))
 		row, is := m.rows.Get(a.id)
@@ -513,6 +520,7 @@ func (s *modelServer) storeEffects(p *sim.Process, queue string, batch []Deliver
 			err = errIndigestible
 			return
 		}
+		p.Do(s.Postgres.BurnTimes(costStored, float64(len(batch))))
 		for _, d := range batch {
 			s.seq++
 			s.effects.TryLock(s.seq) // nobody else knows it
@@ -633,15 +641,9 @@ func (s *modelServer) batches(
 ) {
 	for n := most; n == most; {
 		s.conns.Exec(p, cost, func() {
-			var rows []messageRow
-			for id, row := range of.All() {
-				if len(rows) == most || !due(row) {
-					break
-				}
-				if wanted(row) && s.rows.TryLock(id) {
-					rows = append(rows, row)
-				}
-			}
+			rows, skipped := s.rows.Claim(of.All(), most, due, wanted)
+			p.Do(s.Postgres.BurnTimes(costSwept, float64(len(rows))),
+				s.Postgres.BurnTimes(costSkipped, float64(skipped)))
 			for _, row := range rows {
 				do(row)
 			}

@@ -42,3 +42,26 @@ func TestModelWakesAnother(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestModelCountsRows: what a statement does to many rows costs for each of them.
+func TestModelCountsRows(t *testing.T) {
+	s := sim.New(1)
+	defer s.Close()
+	c, err := sim.NewCluster(s, sim.DefaultMachine(), assumedCosts())
+	must(t, err)
+	m := newMessagesModel(c, DefaultParams())
+	server := m.server(c.Postgres.Conns())
+	s.Go(func(p *sim.Process) {
+		_, err := server.publish(p, QueueName(1), Publication{OpID: 1, Messages: make([]Message, 100)})
+		must(t, err)
+		got := server.receive(p, QueueName(1), Demand{Most: 40})
+		must(t, server.ackWithEffect(p, QueueName(1), got))
+	})
+	must(t, s.Run(t.Context(), time.Second))
+	for cost, want := range map[string]float64{costPublish: 1, costMessage: 100, costClaim: 1,
+		costTaken: 40, costAck: 1, costSettled: 40, costEffect: 1, costStored: 40} {
+		if got := c.Drawn()["postgres"][cost]; got != want {
+			t.Errorf("%s: %v times, want %v", cost, got, want)
+		}
+	}
+}

@@ -23,6 +23,7 @@ type modelBooks struct {
 
 // modelTables are the tables.
 type modelTables struct {
+	pg          *sim.Postgres
 	p           Params
 	partitions  int
 	authors     map[string]string
@@ -51,7 +52,7 @@ type countKey struct {
 // newModelBooks has the rows of the beginning.
 func newModelBooks(c *sim.Cluster, p Params, cfg sut.Config, merged bool) *modelBooks {
 	pg := c.Postgres
-	t := &modelTables{p: p, partitions: cfg.Kafka.Partitions, authors: map[string]string{},
+	t := &modelTables{pg: pg, p: p, partitions: cfg.Kafka.Partitions, authors: map[string]string{},
 		versions:    sim.NewTable[int64, Rules](pg, "filter_rules"),
 		progress:    sim.NewTable[progressKey, stand](pg, "progress"),
 		drops:       sim.NewTable[DropAudit, int64](pg, "drops"),
@@ -115,6 +116,7 @@ func (b *modelBooks) transaction(ctx context.Context, do func(*sim.Process) erro
 func (b *modelBooks) moveOn(p *sim.Process, who station, moves []move) error {
 	slices.SortFunc(moves, func(x, y move) int { return cmp.Compare(x.partition, y.partition) })
 	n := 0
+	p.Do(b.rows(costStand, len(moves)))
 	for _, m := range moves {
 		key := progressKey{who, m.partition}
 		p.Do(b.progress.Lock(key))
@@ -139,6 +141,7 @@ func (b *modelBooks) filtered(ctx context.Context, moves []move, drops []DropAud
 			return err
 		}
 		b.conns.Query(p, costDrops, func() {
+			p.Do(b.rows(costDrop, len(drops)))
 			for _, d := range drops {
 				n := d.Events
 				d.Events = 0
@@ -148,6 +151,9 @@ func (b *modelBooks) filtered(ctx context.Context, moves []move, drops []DropAud
 		return nil
 	})
 }
+
+// rows is a step: the server works on so many rows of a statement.
+func (b *modelBooks) rows(cost string, n int) sim.Step { return b.pg.BurnTimes(cost, float64(n)) }
 
 // add adds to a row, which is made if there is none.
 func add[K comparable](p *sim.Process, t *sim.Table[K, int64], k K, n int64) {
@@ -182,8 +188,14 @@ func (b *modelBooks) counted(
 		if err != nil || len(sums) == 0 {
 			return err
 		}
-		b.conns.Query(p, costWindows, func() { b.addWindows(p, who, sums) })
-		b.conns.Query(p, costTotals, func() { b.addTotals(p, who, sums) })
+		b.conns.Query(p, costWindows, func() {
+			p.Do(b.rows(costSum, len(sums)))
+			b.addWindows(p, who, sums)
+		})
+		b.conns.Query(p, costTotals, func() {
+			p.Do(b.rows(costSum, len(sums)))
+			b.addTotals(p, who, sums)
+		})
 		return nil
 	})
 }

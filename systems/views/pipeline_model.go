@@ -32,6 +32,9 @@ const (
 	costRecounts  = "recounts"  // looks for generations to count
 	costCutOver   = "cutover"   // lets readers see one
 	costLook      = "look"      // each statement of the gauge
+	costStand     = "stand"     // each row that moves on
+	costDrop      = "drop"      // each row of what was turned away
+	costSum       = "sum"       // each row of windows or totals
 	costJudge     = "judge"     // the script that decides candidates
 	costCandidate = "candidate" // each of them
 	costMemory    = "memory"    // asks Redis what it remembers
@@ -39,14 +42,16 @@ const (
 	costCounter   = "counter"   // a view in the counter
 )
 
-// assumedCosts are what these cost on a CPU of 2023, until somebody measures them.
+// assumedCosts are what these cost on a CPU of 2023, until somebody measures them. A row that is
+// added to is assumed to cost less than one of likes' batches, which is in two tables.
 func assumedCosts() sim.Costs {
 	us := sim.Assumed
 	return sim.Costs{
 		App: map[string]sim.Cost{"postgres": us(60), "redis": us(40), "kafka": us(30),
 			costFilter: us(2), costCounter: us(1)},
-		Postgres: map[string]sim.Cost{sim.Begin: us(25), costTake: us(120), costMove: us(120),
-			costDrops: us(150), costWindows: us(200), costTotals: us(150), costCountOne: us(150),
+		Postgres: map[string]sim.Cost{sim.Begin: us(25), costTake: us(120), costMove: us(80),
+			costDrops: us(70), costWindows: us(80), costTotals: us(70), costCountOne: us(130),
+			costStand: us(15), costDrop: us(15), costSum: us(15),
 			costRules: us(80), costAddRules: us(60), costViews: us(80), costMerge: us(1000),
 			costBegin: us(80), costRecounts: us(50), costCutOver: us(150), costLook: us(500)},
 		Redis: map[string]sim.Cost{"turn": us(8), "connection": us(4), costJudge: us(20),

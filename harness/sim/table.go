@@ -98,8 +98,8 @@ func (t *Table[K, V]) TryLock(k K) bool {
 }
 
 // Claim is SELECT … LIMIT most FOR UPDATE SKIP LOCKED over the rows of an index: for the running
-// process's transaction it locks those that are wanted, as long as they are due. Skipped is how many
-// it passed over because other transactions have them.
+// process's transaction it locks those that are wanted, as long as they are due. Skipped is how
+// many it passed over because other transactions have them.
 func (t *Table[K, V]) Claim(
 	rows iter.Seq2[K, V], most int, due, wanted func(V) bool,
 ) (list []V, skipped int) {

@@ -41,8 +41,9 @@ const (
 	costSwept   = "swept"   // of the sweeper's and the collector's
 )
 
-// assumedCosts are what statements cost on a CPU of 2023, until somebody measures them. A row that is
-// written is assumed to cost as much as one of likes' batches or less, by how many indexes it is in.
+// assumedCosts are what statements cost on a CPU of 2023, until somebody measures them. A row
+// that is written is assumed to cost what one of likes' batches does, or less where it has fewer
+// indexes.
 func assumedCosts() sim.Costs {
 	us := sim.Assumed
 	return sim.Costs{

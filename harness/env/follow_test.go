@@ -3,8 +3,11 @@ package env
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,26 +17,34 @@ import (
 // an engine that has not answered for long.
 func TestFollowTellsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var fails atomic.Bool
+		var mu sync.Mutex
 		told := map[int][]string{}
-		fails := false
+		of := func() map[int][]string {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(told)
+		}
 		b := Batch{Count: 3, Ended: func(index int, why string) {
+			mu.Lock()
+			defer mu.Unlock()
 			told[index] = append(told[index], why)
 		}}
 		f := Follow(b, "the engine", func(context.Context) (map[int]string, error) {
-			if fails {
+			if fails.Load() {
 				return nil, errors.New("connection refused")
 			}
 			return map[int]string{1: "killed", 3: "another's", -1: "nobody's"}, nil
 		})
 		time.Sleep(10 * followEvery)
-		fails = true
+		fails.Store(true)
 		time.Sleep(followBound / 2)
-		if want := map[int][]string{1: {"killed"}}; !reflect.DeepEqual(told, want) {
-			t.Errorf("told %v, want %v", told, want)
+		if want := map[int][]string{1: {"killed"}}; !reflect.DeepEqual(of(), want) {
+			t.Errorf("told %v, want %v", of(), want)
 		}
 		time.Sleep(followBound)
 		const want = "the engine does not answer any more: connection refused"
-		if all := strings.Join(told[-1], "; "); all != want {
+		if all := strings.Join(of()[-1], "; "); all != want {
 			t.Errorf("told of all: %s, want %s", all, want)
 		}
 		f.End()

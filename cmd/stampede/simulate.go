@@ -104,6 +104,9 @@ func (a *app) simulate(name string, f runFlags) (err error) {
 		}
 	}
 	if f.sweep != "" {
+		if err := errors.Join(f.checkSweep(), f.check(), f.read()); err != nil {
+			return usage(err)
+		}
 		return a.sweepAll(name, f)
 	}
 	return a.runAll([]string{name}, f)

@@ -52,6 +52,19 @@ func parseSweep(text string) (s sweeping, err error) {
 	return s, err
 }
 
+// checkSweep refuses what a sweep does not do: it keeps no runs, and judges for its page alone.
+func (f *runFlags) checkSweep() error {
+	var problems []error
+	for _, name := range []string{"against", "across-machines", "baseline", "fail-on", "format",
+		"json", "junit", "md", "metrics", "open", "repeats", "timeout"} {
+		if f.changed(name) {
+			problems = append(problems, fmt.Errorf("--%s is of no use with --sweep, which keeps no "+
+				"run", name))
+		}
+	}
+	return errors.Join(problems...)
+}
+
 // at is a machine, and what else is set, for one of the values.
 func (s sweeping) at(value float64, m sim.Machine) (sim.Machine, []string, error) {
 	number := strconv.FormatFloat(value, 'g', -1, 64)

@@ -16,7 +16,7 @@ func (v Variant) Simulated(
 		return nil, nil, fmt.Errorf("%s has no model", v.Name)
 	}
 	m.Postgres.Connections = cfg.MaxConns
-	m.Kafka.Linger = cmp.Or(m.Kafka.Linger, sim.Duration(cfg.Kafka.Linger))
+	m.Kafka.Linger = cmp.Or(m.Kafka.Linger, cfg.Kafka.Linger)
 	m.Kafka.Followers = max(m.Kafka.Followers, cfg.Kafka.followers())
 	c, err := sim.NewCluster(s, m, costs)
 	if err != nil {

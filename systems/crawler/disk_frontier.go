@@ -40,9 +40,7 @@ func diskFrontier() variant {
 			"again",
 		GivesUp: "a second process, memory for every page, and a log that is never shortened",
 		Roles: []role{{Name: fetcherName, Summary: fetcherDoes, Places: fetcherPlaces(), Single: true,
-			Do: func(ctx context.Context, st *opened) error {
-				return serveFrontier(ctx, st)
-			}}},
+			Do: serveFrontier}},
 		State: design.State[Params]{Pending: pendingOnDisk, Audit: auditDisk,
 			Found: func(_ context.Context, st *opened) (string, error) {
 				m := newMemory(st.Params, st.Config.Folder)

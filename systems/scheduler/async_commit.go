@@ -11,15 +11,16 @@ import "stampede/harness/sut"
 // that was committed, as a whole: a run and its end go together, and what runs again has
 // its effect once.
 //
-// Gives up: that what was acknowledged is there. A crash takes the tasks and changes of
-// the last moments, at most three times wal_writer_delay.
+// Gives up: that what was acknowledged is there. A crash takes the tasks, changes, claims and
+// ends of the last moments, at most three times wal_writer_delay.
 func asyncCommit() scheme {
 	return scheme{variant{
 		Name:       "async_commit",
 		Idea:       "skip_locked with synchronous_commit off: a commit does not wait for the disk",
 		Guarantees: "as skip_locked while Postgres runs; a crash loses only the latest commits",
 		GivesUp:    "what was acknowledged up to three times wal_writer_delay before a crash",
-		Breaks:     []sut.Break{{Invariant: AllRun, Under: sut.PostgresCrash, Shows: sut.Alone}},
-		Settings:   map[string]string{"synchronous_commit": "off"},
+		Breaks: append(sut.Breaks(sut.PostgresCrash, sut.Alone, AllRun), sut.Breaks(sut.PostgresCrash,
+			sut.AtTimes, CancelledRests, FencedRuns, FinalStates, NoPhantomRuns)...),
+		Settings: map[string]string{"synchronous_commit": "off"},
 	}, overrides{lock: skipLocked}}
 }

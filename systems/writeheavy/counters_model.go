@@ -167,8 +167,9 @@ func (m *countersModel) Read(ctx context.Context, req ReadRequest) (Value, error
 	v := Value{Key: req.Key}
 	m.db.Exec(sim.In(ctx), costRead, func() {
 		if m.shardOf != nil {
-			shard, is := m.shardOf(req.Key), false
-			if v.Value, is = m.counters.Get(part{req.Key, 1, shard}); is {
+			shard := m.shardOf(req.Key)
+			n, is := m.counters.Get(part{req.Key, 1, shard})
+			if v.Value = n; is {
 				v.AsOf, _ = m.progress.Get(shard)
 			}
 			return

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"stampede/harness/check"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -159,18 +158,11 @@ func (a *app) sweepOne(
 		for i := range told.Designs {
 			if d := &told.Designs[i]; d.Name == v.Name {
 				d.Points = append(d.Points, sweptPoint(v, value))
-				d.Wrong = d.Wrong || broken(v)
+				d.Wrong = d.Wrong || len(v.Violated()) > 0
 			}
 		}
 	}
 	return nil
-}
-
-// broken says that a design broke an invariant, whether or not it was known to.
-func broken(v rundir.Variant) bool {
-	return slices.ContainsFunc(v.Invariants, func(i check.Verdict) bool {
-		return i.Status == check.Broken
-	})
 }
 
 func sweptPoint(v rundir.Variant, value float64) page.SweptPoint {

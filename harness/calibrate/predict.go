@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"stampede/harness/check"
 	"stampede/harness/rundir"
 	"stampede/harness/stats"
 )
@@ -23,7 +22,7 @@ func Beside(simulated, measured rundir.Summary) (designs []rundir.PredictedDesig
 		}
 		s := simulated.Variants[i]
 		of, is, some := responses(m.Operations[0], s.Operations[0])
-		d := rundir.PredictedDesign{Design: m.Name, Measured: violated(m), Predicted: violated(s),
+		d := rundir.PredictedDesign{Design: m.Name, Measured: m.Violated(), Predicted: s.Violated(),
 			Quantities: []rundir.Quantity{
 				{Name: "p50", Unit: "ns", Predicted: float64(is.P50), Measured: float64(of.P50)},
 				{Name: "p99", Unit: "ns", Predicted: float64(is.P99), Measured: float64(of.P99)},
@@ -83,16 +82,6 @@ func processor(simulated, measured rundir.Variant) (all []rundir.Quantity) {
 		}
 	}
 	return all
-}
-
-func violated(v rundir.Variant) []string {
-	names := []string{}
-	for _, i := range v.Invariants {
-		if i.Status == check.Broken {
-			names = append(names, i.Invariant)
-		}
-	}
-	return names
 }
 
 // Sample is a held-out load with what came of it.

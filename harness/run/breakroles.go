@@ -34,7 +34,6 @@ func injectRole(c *sim.Cluster, f fault.Fault, number int) simulatedFault {
 		}
 	}
 	start := func() { each((*sim.Replica).Start) }
-	said := func(what string) func() string { return func() string { return what } }
 	switch f.Kind {
 	case fault.Pause:
 		each((*sim.Replica).Pause)

@@ -115,21 +115,18 @@ func inject(c *sim.Cluster, f scenario.Fault) simulatedFault {
 	switch fault.Kind(f.Kind) {
 	case fault.Kill:
 		kill()
-		return simulatedFault{store.Restart, func() string { return "it was killed" }, nil}
+		return simulatedFault{store.Restart, said("it was killed"), nil}
 	case fault.PowerLoss:
 		loses := losing(f)
 		c.Redis.PowerLoss(loses)
-		return simulatedFault{c.Redis.Restart, func() string {
-			return "it lost its last " + loses.String()
-		}, nil}
+		return simulatedFault{c.Redis.Restart, said("it lost its last " + loses.String()), nil}
 	case fault.Pause:
 		store.Pause()
-		return simulatedFault{store.Resume, func() string { return "it was frozen" }, nil}
+		return simulatedFault{store.Resume, said("it was frozen"), nil}
 	case fault.Latency:
 		link.Impose(sim.Condition{Latency: f.Latency.D(), Jitter: f.Jitter.D()})
-		return simulatedFault{func() { link.Impose(sim.Condition{}) }, func() string {
-			return "each round trip took " + f.Latency.D().Round(time.Microsecond).String() + " longer"
-		}, nil}
+		return simulatedFault{func() { link.Impose(sim.Condition{}) }, said("each round trip took " +
+			f.Latency.D().Round(time.Microsecond).String() + " longer"), nil}
 	case fault.LostRequest:
 		link.Impose(sim.Condition{LoseThere: true})
 	case fault.LostAck:
@@ -139,6 +136,9 @@ func inject(c *sim.Cluster, f scenario.Fault) simulatedFault {
 	}
 	return simulatedFault{func() { link.Impose(sim.Condition{}) }, lost, nil}
 }
+
+// said is a proof that there is in any case.
+func said(what string) func() string { return func() string { return what } }
 
 // lostOn says what is lost on a link from now on.
 func lostOn(link *sim.Link) func() string {

@@ -514,6 +514,17 @@ type Operation struct {
 	Phases []Phase `json:"phases,omitempty"`
 }
 
+// Violated are the invariants that the variant broke, whether or not it was known to.
+func (v Variant) Violated() []string {
+	names := []string{}
+	for _, i := range v.Invariants {
+		if i.Status == check.Broken {
+			names = append(names, i.Invariant)
+		}
+	}
+	return names
+}
+
 // SuccessfulResponse are the response times of the successful operations; false if they were
 // not kept.
 func (o Operation) SuccessfulResponse() (p Percentiles, known bool) {

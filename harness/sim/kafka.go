@@ -259,8 +259,8 @@ func (t *Topic[V]) Consumer(partitions ...int) *Consumer[V] {
 // Poll is a step that fetches at most so many records, at least one; it waits for it.
 func (c *Consumer[V]) Poll(most int) Step { return Step{of: instant(c.poll), n: int64(most)} }
 
-// PollWithin is Poll for a process that waits no longer than d. What was fetched too late is
-// fetched again.
+// PollWithin is Poll for a process that waits no longer than d. What was fetched too late, at the
+// instant of the deadline too, is fetched again.
 func (c *Consumer[V]) PollWithin(p *Process, d time.Duration, most int) error {
 	err := p.Within(d, func() { p.Do(c.Poll(most)) })
 	if err != nil {
@@ -340,7 +340,7 @@ func (c *Consumer[V]) Crash(timeout time.Duration) {
 // longer than limit for its answer.
 func (c *Consumer[V]) Fetch(p *Process, most int, limit time.Duration) {
 	for {
-		err := p.Within(limit, func() { p.Do(c.Poll(most)) })
+		err := c.PollWithin(p, limit, most)
 		if err == nil {
 			return
 		}

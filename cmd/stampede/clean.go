@@ -23,10 +23,11 @@ func newClean(a *app) *cobra.Command {
 		Use:   "clean",
 		Short: "Remove what dead runs left: containers, processes, data folders",
 		Long: `Removes the containers, processes and data folders of runs whose process is gone,
-and, from the servers at --postgres-url, --redis-url and --kafka-brokers, their
-databases, schemas, keys, topics and consumer groups. Stores and data of
-runs that are still going on are kept, and so are the run directories under runs/. In your
-own servers the data of another host's run is kept too, and named.
+from the servers at --postgres-url, --redis-url and --kafka-brokers their
+databases, schemas, keys, topics and consumer groups, and from --namespace of a
+Kubernetes their generators. What runs that are still going on use is kept, and so are
+the run directories under runs/. In your own servers and on a Kubernetes, what a run of
+another host made is kept too, and named.
 
 With --dry-run it names all of this and removes nothing.`,
 		Args: cobra.NoArgs,
@@ -48,12 +49,12 @@ func (a *app) clean(servers env.Spec, namespace string, dry bool) error {
 	ctx, cancel := context.WithTimeout(a.interrupts.soft, 2*time.Minute)
 	defer cancel()
 	removed, err := sweep(ctx, dry)
-	if namespace != "" {
-		jobs, errJobs := kubernetes.Sweep(ctx, namespace, dry)
-		removed, err = append(removed, jobs...), errors.Join(err, errJobs)
-	}
 	gone, left, errExternal := external.Sweep(ctx, servers, dry)
-	removed = append(removed, gone...)
+	removed, err = append(removed, gone...), errors.Join(err, errExternal)
+	if namespace != "" {
+		jobs, stay, errJobs := kubernetes.Sweep(ctx, namespace, dry)
+		removed, left, err = append(removed, jobs...), append(left, stay...), errors.Join(err, errJobs)
+	}
 	gives, stays := "removed", "left"
 	if dry {
 		gives, stays = "would remove", "would leave"
@@ -67,7 +68,7 @@ func (a *app) clean(servers env.Spec, namespace string, dry bool) error {
 	if len(removed) == 0 {
 		fmt.Fprintln(a.stdout, "nothing to remove")
 	}
-	return withCode(exitEnvironment, errors.Join(err, errExternal))
+	return withCode(exitEnvironment, err)
 }
 
 // sweep removes the containers, volumes, processes and data folders of runs whose process is

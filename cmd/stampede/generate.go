@@ -214,24 +214,29 @@ func (a *app) findPlacer(ctx context.Context, f runFlags) (
 		if place, err = (kubernetes.Engine{Namespace: f.namespace}).Where(); err != nil {
 			return nil, "", err
 		}
-		removed, err := kubernetes.Sweep(ctx, place, false)
+		removed, _, err := kubernetes.Sweep(ctx, place, false)
 		for _, what := range removed {
 			a.logf("removed %s, which a dead run had left", what)
 		}
-		if err != nil {
-			return nil, "", err
+		if err != nil { // whether this run can begin is another question
+			a.logf("cleaning up after dead runs: %v", err)
 		}
 	}
 	return g, place, g.Engine.Available(ctx)
 }
 
 // showGenerators shows what an engine would be given.
-func (f *runFlags) showGenerators(w io.Writer) error {
+func (f *runFlags) showGenerators(w io.Writer, plan resolved) error {
 	g, err := f.placer()
 	if err != nil || g == nil {
 		return err
 	}
-	shown, err := g.Engine.Show(env.Batch{RunID: "RUN", Name: "design.0", Count: g.Count})
+	load, err := run.PlanOf(plan.Scenario, 1) // the seed changes little
+	if err != nil {
+		return usage(err)
+	}
+	shown, err := g.Engine.Show(env.Batch{RunID: "00000000", Name: "design.0", Count: g.Count,
+		Within: run.Within(load.Over, plan.Scenario.Load)})
 	fmt.Fprintf(w, "\nGenerators, for each repeat of a design\n%s", shown)
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	"stampede/harness/env/containers"
 	"stampede/harness/env/kubernetes"
+	"stampede/harness/plain"
 )
 
 // newID labels what a command starts.
@@ -45,7 +48,8 @@ func (a *app) guard(needed bool, runID, namespace string) (func(keep bool) error
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
 	cmd := exec.Command(self, "reap", "--run", runID, "--namespace", namespace)
-	cmd.Stdin = read
+	var said bytes.Buffer
+	cmd.Stdin, cmd.Stderr = read, &said
 	// A group of its own: Ctrl-C on the terminal must not end the guard.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -60,7 +64,10 @@ func (a *app) guard(needed bool, runID, namespace string) (func(keep bool) error
 			_, err = io.WriteString(write, keepWord)
 		}
 		write.Close()
-		return errors.Join(err, cmd.Wait())
+		if wait := cmd.Wait(); wait != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %s", wait, plain.Line(strings.TrimSpace(said.String()))))
+		}
+		return err
 	}, nil
 }
 
@@ -81,13 +88,13 @@ func newReap() *cobra.Command {
 			if string(said) == keepWord {
 				return nil
 			}
+			var err error
+			if namespace != "" {
+				err = kubernetes.RemoveRun(context.Background(), namespace, runID)
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			err := containers.RemoveRun(ctx, runID)
-			if namespace != "" {
-				err = errors.Join(err, kubernetes.RemoveRun(ctx, namespace, runID))
-			}
-			return err
+			return errors.Join(err, containers.RemoveRun(ctx, runID))
 		},
 	}
 	cmd.Flags().StringVar(&runID, "run", "", "the run's id")

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"stampede/harness/deploy"
 	"stampede/harness/env"
@@ -96,7 +95,7 @@ func (a *app) runAll(names []string, f runFlags) error {
 				return err
 			}
 		}
-		return f.showGenerators(a.stdout)
+		return f.showGenerators(a.stdout, plans[0])
 	}
 	return a.runPlans(names, plans, seed, f)
 }
@@ -369,24 +368,19 @@ const (
 )
 
 // tuneRuntime prepares this process for generating load: no garbage is
-// collected but between trials, unless an eighth of the machine's memory (at
-// most 2 GiB) is full of it. A collection stops the generator while the
-// system under test goes on.
+// collected but between trials, unless an eighth of the memory (at most 2 GiB,
+// and half of it where there is little) is full of it. A collection stops the
+// generator while the system under test goes on.
 func tuneRuntime() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(min(max(memory()/8, leastHeap), mostHeap))
-}
-
-// memory is the machine's memory in bytes, 0 if it is not known.
-func memory() int64 {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return 0
+	limit := int64(leastHeap)
+	if memory := run.Memory(); memory > 0 {
+		limit = min(max(memory/8, leastHeap), mostHeap, memory/2)
 	}
-	return int64(info.Totalram) * int64(info.Unit)
+	debug.SetMemoryLimit(limit)
 }
 
 // parseSeed reads a seed, or draws one.

@@ -17,6 +17,7 @@ for name in stampede crowded small; do
     "$W/kubernetes/kubectl" apply -f - > /dev/null
   "$W/kubernetes/kubectl" -n $name create rolebinding user --role=stampede --user=user > /dev/null
 done
+"$W/kubernetes/kubectl" apply --dry-run=server -f docker/kubernetes/run.yaml > /dev/null
 "$W/kubernetes/kubectl" apply -f - > /dev/null << 'END'
 apiVersion: v1
 kind: LimitRange

@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -19,12 +20,12 @@ type Batch struct {
 	// Plan is the file that each of them reads. It holds secrets.
 	Plan []byte
 	// Within is how long they take at most, from being placed to having handed over what they
-	// recorded. An engine that can ends what is there for longer, whoever still knows of it.
+	// recorded. An engine that can do so ends them after that, also when the run is dead.
 	Within time.Duration
 	// Folder is one of the run, for what the engine and the generators have to say.
 	Folder string
-	// Ended is told why one of them, by its index from 0, has ended otherwise than in order, or
-	// cannot start; -1 is all of them. It may be called from any goroutine, until Stop returns.
+	// Ended is called with why a generator, by its index from 0, failed or cannot start. It may be
+	// called from any goroutine, until Stop returns.
 	Ended func(index int, why string)
 }
 
@@ -47,6 +48,20 @@ type Engine interface {
 	Start(ctx context.Context, b Batch) (Placed, error)
 	// Show is what Start would make of a batch, for people, without its secrets.
 	Show(b Batch) (string, error)
+}
+
+// undoBound is how long it may take to stop what was half started.
+const undoBound = time.Minute
+
+// Undo stops what was half started if err is an error, though ctx may be over, and adds what went
+// wrong in that. It is to be deferred.
+func Undo(ctx context.Context, err *error, stop func(context.Context) error) {
+	if *err == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoBound)
+	defer cancel()
+	*err = errors.Join(*err, stop(ctx))
 }
 
 // Placed are generators that an engine has started.

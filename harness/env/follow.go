@@ -2,23 +2,20 @@ package env
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 )
 
 const (
-	// followEvery is how often an engine is asked about generators that it has placed, followBound
-	// how long it may fail to answer, and followAnswer how long each answer may take.
+	// followEvery is how often an engine is asked about generators that it has placed, followAnswer
+	// how long each answer may take.
 	followEvery  = 500 * time.Millisecond
-	followBound  = 20 * time.Second
 	followAnswer = 5 * time.Second
 )
 
-// Follower tells a batch's Ended of what an engine says about its generators, of each of them once.
+// Follower calls a batch's Ended once for each generator that the engine reports as lost.
 type Follower struct {
 	batch  Batch
-	engine string
 	look   Look
 	told   map[int]bool
 	cancel context.CancelFunc
@@ -28,16 +25,19 @@ type Follower struct {
 // Look asks an engine which generators, by index, have ended otherwise than in order, and why.
 type Look func(ctx context.Context) (ended map[int]string, err error)
 
-// Follow begins to look, twice a second. The engine is what people call it, in case that it does
-// not answer any more.
-func Follow(b Batch, engine string, look Look) *Follower {
+// Follow begins to look, twice a second. An engine that does not answer for a while has lost
+// nothing: generators talk to the run without it.
+func Follow(b Batch, look Look) *Follower {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &Follower{batch: b, engine: engine, look: look, told: map[int]bool{}, cancel: cancel}
+	f := &Follower{batch: b, look: look, told: map[int]bool{}, cancel: cancel}
 	f.done.Go(func() { f.follow(ctx) })
 	return f
 }
 
-// End stops looking. It is idempotent, and nothing is told any more when it returns.
+// Metered implements Placed: generators on other machines are not metered.
+func (*Follower) Metered() []Metered { return nil }
+
+// End stops looking. It is idempotent, and Ended is not called any more when it returns.
 func (f *Follower) End() {
 	f.cancel()
 	f.done.Wait()
@@ -46,7 +46,7 @@ func (f *Follower) End() {
 func (f *Follower) follow(ctx context.Context) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	for answered := time.Now(); ; {
+	for {
 		select {
 		case <-ctx.Done():
 			return
@@ -55,25 +55,14 @@ func (f *Follower) follow(ctx context.Context) {
 		within, cancel := context.WithTimeout(ctx, followAnswer)
 		ended, err := f.look(within)
 		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			answered = time.Now()
-		case time.Since(answered) > followBound:
-			f.tell(-1, fmt.Sprintf("%s does not answer any more: %v", f.engine, err))
+		if err != nil {
+			continue
 		}
 		for index, why := range ended {
-			if index >= 0 && index < f.batch.Count {
-				f.tell(index, why)
+			if index >= 0 && index < f.batch.Count && !f.told[index] {
+				f.told[index] = true
+				f.batch.Ended(index, why)
 			}
 		}
-	}
-}
-
-func (f *Follower) tell(index int, why string) {
-	if !f.told[index] {
-		f.told[index] = true
-		f.batch.Ended(index, why)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,8 +16,10 @@ type Owner struct {
 	PID int `json:"pid"`
 	// Started is the process's start time in clock ticks since boot.
 	Started uint64 `json:"started_ticks"`
-	// Host is where the pid means something: an engine may be shared.
+	// Host is the machine's name, and Pids where a pid means something, since containers and copies of
+	// a machine may have its name: the pid namespace and, where there is one, the machine's id.
 	Host  string `json:"host"`
+	Pids  string `json:"pids"`
 	RunID string `json:"run_id"`
 }
 
@@ -27,12 +30,13 @@ const (
 	pidLabel     = "stampede.pid"
 	startedLabel = "stampede.started_ticks"
 	hostLabel    = "stampede.host"
+	pidsLabel    = "stampede.pids"
 )
 
 // Labels are the owner as labels.
 func (o Owner) Labels() map[string]string {
-	return map[string]string{RunLabel: o.RunID, hostLabel: o.Host, pidLabel: strconv.Itoa(o.PID),
-		startedLabel: strconv.FormatUint(o.Started, 10)}
+	return map[string]string{RunLabel: o.RunID, hostLabel: o.Host, pidsLabel: o.Pids,
+		pidLabel: strconv.Itoa(o.PID), startedLabel: strconv.FormatUint(o.Started, 10)}
 }
 
 // OwnerIn reads an owner from labels. What is not signed has no owner, which
@@ -43,7 +47,8 @@ func OwnerIn(labels map[string]string) Owner {
 	if err != nil || ticks != nil {
 		return Owner{}
 	}
-	return Owner{PID: pid, Started: started, Host: labels[hostLabel], RunID: labels[RunLabel]}
+	return Owner{PID: pid, Started: started, Host: labels[hostLabel], Pids: labels[pidsLabel],
+		RunID: labels[RunLabel]}
 }
 
 // OwnerOf is this process as the owner of a run.
@@ -52,22 +57,45 @@ func OwnerOf(runID string) (Owner, error) {
 	if err != nil {
 		return Owner{}, fmt.Errorf("read our own start time: %w", err)
 	}
-	host, err := os.Hostname()
+	host, pids, err := here()
 	if err != nil {
-		return Owner{}, fmt.Errorf("read our own host name: %w", err)
+		return Owner{}, err
 	}
-	return Owner{PID: os.Getpid(), Started: stat.Started, Host: host, RunID: runID}, nil
+	return Owner{PID: os.Getpid(), Started: stat.Started, Host: host, Pids: pids, RunID: runID}, nil
 }
 
-// Dead says whether the owner was a process of this host and is over. Of
-// another host's processes nothing is known.
-func (o Owner) Dead() bool {
-	host, err := os.Hostname()
-	if err != nil || o.Host != host || o.PID <= 0 {
-		return false
+// here is this process's Host and Pids.
+func here() (host, pids string, err error) {
+	if host, err = os.Hostname(); err != nil {
+		return "", "", fmt.Errorf("read our own host name: %w", err)
+	}
+	if pids, err = os.Readlink("/proc/self/ns/pid"); err != nil {
+		return "", "", fmt.Errorf("read our own pid namespace: %w", err)
+	}
+	machine, err := os.ReadFile("/etc/machine-id")
+	if err == nil { // few images of containers have it
+		pids += " " + strings.TrimSpace(string(machine))
+	}
+	return host, pids, nil
+}
+
+// Dead says whether the owner was a process of this host and is over. Of others nothing is known.
+func (o Owner) Dead() bool { return o.Kept() == "" }
+
+// Kept says why what the owner made is not to be removed; it is "" if the owner is dead.
+func (o Owner) Kept() string {
+	if o.PID <= 0 {
+		return "it does not say which process made it"
+	}
+	host, pids, err := here()
+	if err != nil || o.Host != host || o.Pids != pids {
+		return fmt.Sprintf("process %d of another host or container, %s, made it", o.PID, o.Host)
 	}
 	stat, err := StatOf(o.PID)
-	return err != nil || stat.Started != o.Started || stat.Over()
+	if err != nil || stat.Started != o.Started || stat.Over() {
+		return ""
+	}
+	return fmt.Sprintf("process %d, which made it, is alive", o.PID)
 }
 
 // Stat is what is read from /proc/<pid>/stat.

@@ -23,12 +23,13 @@ func TestSelfLives(t *testing.T) {
 	if !again.Dead() {
 		t.Error("another process with the same pid passes for the owner")
 	}
-	elsewhere := again
-	elsewhere.Host += "-other"
-	if elsewhere.Dead() {
-		t.Error("a process of another host was declared dead")
+	host, container := again, again
+	host.Host += "-other"
+	container.Pids += "-other"
+	if host.Dead() || container.Dead() {
+		t.Error("a process of another host or container was declared dead")
 	}
-	if (env.Owner{Host: self.Host}).Dead() {
+	if (env.Owner{Host: self.Host, Pids: self.Pids}).Dead() {
 		t.Error("an owner without a pid was declared dead")
 	}
 }
@@ -42,11 +43,11 @@ func TestAnEndedProcessIsDeadBeforeItIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := os.Hostname()
+	o, err := env.OwnerOf("r")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := env.Owner{PID: cmd.Process.Pid, Started: stat.Started, Host: host}
+	o.PID, o.Started = cmd.Process.Pid, stat.Started
 	if o.Dead() {
 		t.Error("a living process was declared dead")
 	}

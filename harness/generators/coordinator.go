@@ -124,14 +124,11 @@ func (c *Coordinator) update(change func()) {
 	c.changed = make(chan struct{})
 }
 
-// Lose notes that a generator has ended, by its index, or all if that is -1. After it has
-// delivered that is as it should be.
+// Lose notes that a generator has ended, by its index. After it has delivered that is as it should
+// be.
 func (c *Coordinator) Lose(index int, why string) {
 	c.update(func() {
-		switch {
-		case index < 0:
-			c.failLocked(errors.New(why))
-		case c.members[index].recorded == nil:
+		if c.members[index].recorded == nil {
 			c.failLocked(&LostError{c.members[index].name(), why})
 		}
 	})

@@ -33,12 +33,13 @@ func (l Local) Show(b env.Batch) (string, error) {
 }
 
 // Start implements env.Engine.
-func (l Local) Start(ctx context.Context, b env.Batch) (env.Placed, error) {
+func (l Local) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error) {
 	folder, err := filepath.Abs(b.Folder)
 	if err != nil {
 		return nil, fmt.Errorf("starting generators: %w", err)
 	}
 	p := &placed{plan: filepath.Join(folder, "plan.yaml"), ended: b.Ended}
+	defer env.Undo(ctx, &err, p.Stop)
 	if err := os.WriteFile(p.plan, b.Plan, 0o600); err != nil {
 		return nil, fmt.Errorf("starting generators: %w", err)
 	}
@@ -49,7 +50,7 @@ func (l Local) Start(ctx context.Context, b env.Batch) (env.Placed, error) {
 			Args: []string{"generate", "--plan", p.plan, "--index", strconv.Itoa(i),
 				"--out", filepath.Join(folder, name)}})
 		if err != nil {
-			return nil, errors.Join(err, p.Stop(ctx))
+			return nil, err
 		}
 		one := local{process, name, log}
 		p.processes = append(p.processes, one)

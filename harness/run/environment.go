@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -45,6 +46,25 @@ func describeHost() rundir.Environment {
 		e.MemoryLimitBytes, _ = strconv.ParseInt(firstLine(group+"/memory.max"), 10, 64)
 	}
 	return e
+}
+
+// Memory is how many bytes this process may use, by the machine and by its control group; 0 if that
+// is not known.
+func Memory() int64 {
+	e := describeHost()
+	if e.MemoryLimitBytes > 0 {
+		return min(e.MemoryBytes, e.MemoryLimitBytes)
+	}
+	return e.MemoryBytes
+}
+
+// usableCores is on how many cores this process may be busy, rounded up.
+func usableCores() int {
+	cores := runtime.NumCPU()
+	if limit := describeHost().CPULimitCores; limit > 0 {
+		cores = min(cores, int(math.Ceil(limit)))
+	}
+	return cores
 }
 
 // HostDigest identifies this machine, and HostOf that of a run: they are equal where figures may

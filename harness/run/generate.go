@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -94,7 +93,7 @@ func (g *generation) whole(ctx context.Context) error {
 	defer func() { // it was delivered, or is of no use
 		_ = errors.Join(os.Remove(raw), os.Remove(sorted), os.Remove(g.Folder))
 	}()
-	recorded := generators.Recorded{Index: g.Index, Host: host, Cores: runtime.NumCPU()}
+	recorded := generators.Recorded{Index: g.Index, Host: host, Cores: usableCores()}
 	if err := g.offer(ctx, raw, sorted, &recorded); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"stampede/harness/judge"
 	"stampede/harness/load"
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
 
@@ -26,6 +27,12 @@ const (
 	// collectBound is how long they may take at most to hand over what they recorded.
 	collectBound = 15 * time.Minute
 )
+
+// Within is how long generators take at most, from being placed to having handed over what they
+// recorded, whose operations are scheduled over so long.
+func Within(over time.Duration, l scenario.Load) time.Duration {
+	return beginBound + over + l.Timeout.D() + l.Drain.D() + collectBound
+}
 
 // Generators says that processes of their own offer the load, in place of this one.
 type Generators struct {
@@ -74,8 +81,7 @@ func (r *runner) assemble(slot rundir.Slot, workload sut.Workload, urls func() [
 		TargetCA: r.Generators.TargetCA, Scenario: string(text)}
 	f.placed, err = r.Generators.Engine.Start(r.soft, env.Batch{RunID: r.dir.ID(), Name: name,
 		Count: r.Generators.Count, Plan: plan.File(), Folder: f.folder, Ended: f.Lose,
-		Within: beginBound + r.plan.Over + r.Scenario.Load.Timeout.D() + r.Scenario.Load.Drain.D() +
-			collectBound})
+		Within: Within(r.plan.Over, r.Scenario.Load)})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting generators: %w", err), f.Close())
 	}

@@ -121,11 +121,7 @@ func (s Swarm) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error)
 		return nil, err
 	}
 	p := &tasks{engine: e, name: b.Object()}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.Stop(ctx))
-		}
-	}()
+	defer env.Undo(ctx, &err, p.Stop)
 	labels, err := ownLabels(b.RunID, p.name)
 	if err != nil {
 		return nil, err
@@ -144,7 +140,7 @@ func (s Swarm) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error)
 	if err != nil {
 		return nil, fmt.Errorf("make the service %s: %w", p.name, err)
 	}
-	p.Follower = env.Follow(b, "the engine at "+shown(e.host), p.look)
+	p.Follower = env.Follow(b, p.look)
 	return p, nil
 }
 
@@ -156,9 +152,6 @@ type tasks struct {
 	once    sync.Once
 	stopped error
 }
-
-// Metered implements env.Placed: nothing is known of other machines.
-func (*tasks) Metered() []env.Metered { return nil }
 
 // look finds tasks that have ended, and those whose node is down: their state stays as it was.
 func (t *tasks) look(ctx context.Context) (map[int]string, error) {

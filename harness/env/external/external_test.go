@@ -205,7 +205,7 @@ func TestSweepDropsWhatTheDeadLeft(t *testing.T) {
 			elsewhere := dead
 			elsewhere.Host += "-other"
 			sign(signature(t, elsewhere))
-			expectSweep(t, s, nil, []string{place, keys}, "another host, "+elsewhere.Host)
+			expectSweep(t, s, nil, []string{place, keys}, "another host or container, "+elsewhere.Host)
 			sign("")
 			expectSweep(t, s, nil, []string{place, keys}, "does not say")
 			sign(signature(t, dead))

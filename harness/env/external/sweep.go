@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -167,18 +166,10 @@ func madeInKafka(ctx context.Context, store admin.Kafka) ([]made, error) {
 // dead.
 func (m made) kept() string {
 	var o env.Owner
-	if json.Unmarshal([]byte(m.signature), &o) != nil || o.PID <= 0 {
-		return "it does not say which process made it"
+	if json.Unmarshal([]byte(m.signature), &o) != nil {
+		o = env.Owner{}
 	}
-	host, err := os.Hostname()
-	switch {
-	case o.Dead():
-		return ""
-	case err != nil || o.Host != host:
-		return fmt.Sprintf("process %d of another host, %s, made it", o.PID, o.Host)
-	default:
-		return fmt.Sprintf("process %d, which made it, is alive", o.PID)
-	}
+	return o.Kept()
 }
 
 // Sweep drops what runs that are dead have left in the user's servers, those

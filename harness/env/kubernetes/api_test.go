@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
@@ -32,6 +35,8 @@ type api struct {
 	logs    string
 	// denied are requests that this user may not make, such as "POST jobs".
 	denied []string
+	// slow is how often a deleted Job is still found, failing how often a deletion is not possible.
+	slow, failing int
 	// old is the API server of a cluster that knows no limits for each index.
 	old bool
 }
@@ -130,52 +135,68 @@ func chosen(r *http.Request, has map[string]string) bool {
 	return err == nil && selector.Matches(labels.Set(has))
 }
 
-func (a *api) listJobs(r *http.Request) (any, int) {
-	var list batch.JobList
-	for _, job := range a.jobs {
-		if chosen(r, job.Labels) {
-			list.Items = append(list.Items, job)
-		}
-	}
-	return list, http.StatusOK
+// matching lists those that have the labels that a request asks for.
+func matching[T any](r *http.Request, all iter.Seq[T], labelled func(T) map[string]string,
+) map[string][]T {
+	return map[string][]T{"items": slices.Collect(func(yield func(T) bool) {
+		all(func(one T) bool { return !chosen(r, labelled(one)) || yield(one) })
+	})}
 }
 
+func (a *api) listJobs(r *http.Request) (any, int) {
+	return matching(r, maps.Values(a.jobs),
+		func(job batch.Job) map[string]string { return job.Labels }), http.StatusOK
+}
+
+func (a *api) listPods(r *http.Request) (any, int) {
+	return matching(r, slices.Values(a.pods),
+		func(pod core.Pod) map[string]string { return pod.Labels }), http.StatusOK
+}
+
+// getJob finds a Job, which is gone if it was deleted and has been seen often enough since.
 func (a *api) getJob(r *http.Request) (any, int) {
 	job, there := a.jobs[r.PathValue("name")]
+	if there && job.DeletionTimestamp != nil {
+		if a.slow--; a.slow < 0 {
+			a.collect(job)
+			there = false
+		}
+	}
 	if !there {
 		return nil, http.StatusNotFound
 	}
 	return job, http.StatusOK
 }
 
-// deleteJob deletes a Job and what belongs to it.
+// deleteJob deletes a Job: with its Secret and pods, later, or alone and at once, as the API server
+// does where it is not asked for anything else.
 func (a *api) deleteJob(r *http.Request) (any, int) {
 	job, there := a.jobs[r.PathValue("name")]
-	if !there {
+	switch {
+	case !there:
 		return nil, http.StatusNotFound
-	}
-	if !dry(r) {
+	case dry(r):
+	case a.failing > 0:
+		a.failing--
+		return nil, http.StatusServiceUnavailable
+	case r.URL.Query().Get("propagationPolicy") == "Foreground":
+		job.DeletionTimestamp = &meta.Time{Time: time.Now()}
+		a.jobs[job.Name] = job
+	default:
 		delete(a.jobs, job.Name)
-		for name, s := range a.secrets {
-			if s.OwnerReferences[0].UID == job.UID {
-				delete(a.secrets, name)
-			}
-		}
-		a.pods = slices.DeleteFunc(a.pods, func(pod core.Pod) bool {
-			return pod.Labels[env.ClusterLabel] == job.Name
-		})
 	}
 	return meta.Status{Status: meta.StatusSuccess}, http.StatusOK
 }
 
-func (a *api) listPods(r *http.Request) (any, int) {
-	var list core.PodList
-	for _, pod := range a.pods {
-		if chosen(r, pod.Labels) {
-			list.Items = append(list.Items, pod)
-		}
-	}
-	return list, http.StatusOK
+// collect collects a Job and what belongs to it.
+func (a *api) collect(job batch.Job) {
+	delete(a.jobs, job.Name)
+	maps.DeleteFunc(a.secrets, func(_ string, s core.Secret) bool {
+		return s.OwnerReferences[0].UID == job.UID
+	})
+	a.pods = slices.DeleteFunc(a.pods, func(pod core.Pod) bool {
+		return pod.Labels[env.ClusterLabel] == job.Name
+	})
 }
 
 func (a *api) listEvents(r *http.Request) (any, int) {

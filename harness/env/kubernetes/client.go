@@ -76,16 +76,17 @@ func (c *cluster) do(ctx context.Context, method, resource string, body, into an
 		return fmt.Errorf("write a request: %w", err)
 	}
 	where := strings.TrimSuffix(c.base.String(), "/") + group + "/namespaces/" + c.namespace
-	req, err := http.NewRequestWithContext(ctx, method, where+"/"+resource, nil)
+	if body == nil {
+		text = nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerBound)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, where+"/"+resource, bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("make a request: %w", err)
 	}
-	if body != nil {
-		req.Body = io.NopCloser(bytes.NewReader(text))
-		req.ContentLength = int64(len(text))
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := c.http.Do(req)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.send(req)
 	if err != nil {
 		if sent, ok := errors.AsType[*url.Error](err); ok { // which repeats the address
 			err = sent.Err
@@ -111,6 +112,26 @@ func (c *cluster) do(ctx context.Context, method, resource string, body, into an
 		return fmt.Errorf("read an answer of the Kubernetes at %s: %w", c.host, err)
 	}
 	return nil
+}
+
+// send returns when the request's context ends: the program that a configuration may name for
+// credentials knows no context, and may wait for a person.
+func (c *cluster) send(req *http.Request) (*http.Response, error) {
+	type answer struct {
+		resp *http.Response
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		resp, err := c.http.Do(req)
+		got <- answer{resp, err}
+	}()
+	select {
+	case a := <-got:
+		return a.resp, a.err
+	case <-req.Context().Done():
+		return nil, context.Cause(req.Context())
+	}
 }
 
 // refusal is an answer that is no success as an error.

@@ -40,8 +40,8 @@ var _ env.Engine = Engine{}
 // Name implements env.Engine.
 func (Engine) Name() string { return "kubernetes" }
 
-// Available implements env.Engine. It tries every request of a run, as a dry run. Only a kubelet
-// can tell whether a node can get the image.
+// Available implements env.Engine. It tries every request that a run cannot do without, as a dry
+// run. Only a kubelet can tell whether a node can get the image.
 func (e Engine) Available(ctx context.Context) error {
 	c, err := connect(e.Namespace)
 	if err != nil {
@@ -62,7 +62,7 @@ func (e Engine) Available(ctx context.Context) error {
 		body             any
 	}{
 		{"POST", "secrets" + dryRun, secret(job, nil)}, {"GET", "pods?limit=1", nil},
-		{"GET", "jobs/" + job.Name, nil}, {"DELETE", "jobs/" + job.Name + dryRun, nil},
+		{"GET", "jobs?limit=1", nil}, {"GET", "jobs/" + job.Name, nil}, {"DELETE", "jobs/" + job.Name + dryRun, nil},
 	} {
 		err := c.do(ctx, try.method, try.resource, try.body, nil)
 		if err != nil && !apierrors.IsNotFound(err) { // there is no such Job
@@ -93,13 +93,7 @@ func (e Engine) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error
 		return nil, err
 	}
 	p := &placed{cluster: c, name: b.Object(), lost: map[int]bool{}}
-	defer func() {
-		if err != nil {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneBound)
-			defer cancel()
-			err = errors.Join(err, p.Stop(ctx))
-		}
-	}()
+	defer env.Undo(ctx, &err, p.Stop)
 	job, err := e.job(b)
 	if err != nil {
 		return nil, err
@@ -111,7 +105,7 @@ func (e Engine) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error
 	if err := c.do(ctx, "POST", "secrets", secret(job, b.Plan), nil); err != nil {
 		return nil, err
 	}
-	p.Follower = env.Follow(b, "the Kubernetes at "+c.host, p.look)
+	p.Follower = env.Follow(b, p.look)
 	return p, nil
 }
 
@@ -127,25 +121,27 @@ func (e Engine) Where() (namespace string, err error) {
 
 // RemoveRun removes the generators of a run from a namespace, whoever placed them.
 func RemoveRun(ctx context.Context, namespace, runID string) error {
-	_, err := removeWhere(ctx, namespace, env.RunLabel+"="+runID, false,
-		func(*batch.Job) bool { return true })
+	_, _, err := removeWhere(ctx, namespace, env.RunLabel+"="+runID, false,
+		func(*batch.Job) (kept string) { return "" })
 	return err
 }
 
 // Sweep removes from a namespace the generators whose run was a process of this machine and is
-// dead, and names their Jobs. A dry one removes nothing.
-func Sweep(ctx context.Context, namespace string, dry bool) (removed []string, err error) {
-	return removeWhere(ctx, namespace, env.RunLabel, dry, func(job *batch.Job) bool {
-		return env.OwnerIn(job.Annotations).Dead()
+// dead, and names their Jobs and those that are left. A dry one removes nothing.
+func Sweep(ctx context.Context, namespace string, dry bool) (removed, left []string, err error) {
+	return removeWhere(ctx, namespace, env.RunLabel, dry, func(job *batch.Job) (kept string) {
+		return env.OwnerIn(job.Annotations).Kept()
 	})
 }
 
-// removeWhere removes the Jobs that have a label and that choose accepts, and names them.
+// removeWhere removes the Jobs that have a label and that nothing keeps, and names them and the
+// others, with the reason. It passes over those that are being deleted already: one with a pod on a
+// dead node may be so for ever.
 func removeWhere(ctx context.Context, namespace, label string, dry bool,
-	choose func(*batch.Job) bool) (removed []string, err error) {
+	kept func(*batch.Job) string) (removed, left []string, err error) {
 	c, err := connect(namespace)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer c.close()
 	ctx, cancel := context.WithTimeout(ctx, goneBound)
@@ -153,41 +149,50 @@ func removeWhere(ctx context.Context, namespace, label string, dry bool,
 	var list batch.JobList
 	err = c.do(ctx, "GET", "jobs?labelSelector="+url.QueryEscape(label), nil, &list)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var errs []error
 	for i := range list.Items {
-		if job := &list.Items[i]; choose(job) {
-			if !dry {
-				err = c.remove(ctx, job.Name)
-			}
-			if err == nil {
-				removed = append(removed, fmt.Sprintf("job %s of namespace %s", job.Name, c.namespace))
-			}
-			errs = append(errs, err)
+		job := &list.Items[i]
+		name, why := fmt.Sprintf("job %s of namespace %s", job.Name, c.namespace), kept(job)
+		if job.DeletionTimestamp != nil {
+			why = "the cluster is deleting it"
 		}
+		if why != "" {
+			left = append(left, fmt.Sprintf("%s (%s)", name, why))
+			continue
+		}
+		if !dry {
+			if err := c.remove(ctx, job.Name); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		removed = append(removed, name)
 	}
-	return removed, errors.Join(errs...)
+	return removed, left, errors.Join(errs...)
 }
 
-// remove deletes a Job and waits until it is gone. With foreground deletion its pods and its Secret
-// go first.
+// remove deletes a Job and waits until it is gone, whatever the API server answers meanwhile. With
+// foreground deletion its pods and its Secret go first.
 func (c *cluster) remove(ctx context.Context, name string) error {
-	err := c.do(ctx, "DELETE", "jobs/"+name+"?propagationPolicy=Foreground", nil, nil)
-	for err == nil {
-		if err = c.do(ctx, "GET", "jobs/"+name, nil, nil); err != nil {
-			break
+	method, resource := "DELETE", "jobs/"+name+"?propagationPolicy=Foreground"
+	for {
+		err := c.do(ctx, method, resource, nil, nil)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+			return err
+		case err == nil:
+			method, resource = "GET", "jobs/"+name
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the pods of job %s have not ended in time; the cluster removes them when "+
-				"they have (kubectl -n %s get pods -o wide -l %s=%[1]s)", name, c.namespace,
-				env.ClusterLabel)
+			return errors.Join(err, fmt.Errorf("the pods of job %s have not ended in time; the cluster "+
+				"removes them when they have (kubectl -n %s get pods -o wide -l %s=%[1]s)", name,
+				c.namespace, env.ClusterLabel))
 		case <-time.After(goneLook):
 		}
 	}
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

@@ -38,9 +38,10 @@ func placedOn(t *testing.T, b env.Batch) *placed {
 }
 
 // TestStartAndStop: the Job is as a load needs it, only the Secret has the plan, it goes with the
-// Job, and of both nothing is left.
+// Job, and of both nothing is left, although the API server first cannot delete it and then is slow.
 func TestStartAndStop(t *testing.T) {
 	a := serving(t)
+	a.slow, a.failing = 2, 1
 	p := placedOn(t, batchOf(4, nil))
 	job, held := a.jobs[p.name], a.secrets[p.name]
 	spec := job.Spec
@@ -147,7 +148,7 @@ func TestShow(t *testing.T) {
 	if err != nil || strings.Contains(shown, "hush") {
 		t.Fatalf("%v\n%s", err, shown)
 	}
-	owner := regexp.MustCompile(`(?m)^( *stampede\.(host|pid|started_ticks)): .*$`)
+	owner := regexp.MustCompile(`(?m)^( *stampede\.(host|pids?|started_ticks)): .*$`)
 	got := "# What \"stampede run --engine kubernetes --generators 4\" creates for each repeat\n" +
 		"# of a design, for reading only. --dry-run shows it.\n" + owner.ReplaceAllString(shown, `$1: "0"`)
 	if os.Getenv("UPDATE_MANIFESTS") != "" {
@@ -167,8 +168,8 @@ func jobOf(name string, o env.Owner) batch.Job {
 		Labels: map[string]string{env.RunLabel: o.RunID}}}
 }
 
-// TestSweep: what a dead run left goes, what a living one has stays, and so does what nothing is
-// known of.
+// TestSweep: Jobs of dead runs are removed; Jobs of live runs, of other hosts and without an owner
+// stay, and so does one that the cluster is deleting.
 func TestSweep(t *testing.T) {
 	a := serving(t)
 	living, err := env.OwnerOf("living")
@@ -183,20 +184,30 @@ func TestSweep(t *testing.T) {
 	}
 	a.jobs["unsigned"] = batch.Job{ObjectMeta: meta.ObjectMeta{Name: "unsigned",
 		Labels: map[string]string{env.RunLabel: "x"}}}
+	going := jobOf("going", dead)
+	going.DeletionTimestamp = &meta.Time{Time: time.Now()}
+	a.jobs["going"] = going
 	for _, dry := range []bool{true, false} {
-		removed, err := Sweep(t.Context(), "", dry)
+		removed, left, err := Sweep(t.Context(), "", dry)
 		if err != nil || !slices.Equal(removed, []string{"job dead of namespace loads"}) {
 			t.Errorf("dry %t: %q, %v", dry, removed, err)
 		}
-		if _, there := a.jobs["dead"]; there != dry || a.left() < 3 {
+		slices.Sort(left)
+		for i, why := range []string{"another host or container, another", "the cluster is deleting it",
+			"is alive", "does not say"} {
+			if len(left) != 4 || !strings.Contains(left[i], why) {
+				t.Errorf("dry %t: left %q, want %q in %d of 4", dry, left, why, i)
+			}
+		}
+		if _, there := a.jobs["dead"]; there != dry || a.left() < 4 {
 			t.Errorf("dry %t: there are %d, the dead one %t", dry, a.left(), there)
 		}
 	}
-	if err := RemoveRun(t.Context(), "loads", "living"); err != nil || a.left() != 2 {
+	if err := RemoveRun(t.Context(), "loads", "living"); err != nil || a.left() != 3 {
 		t.Errorf("%d are left: %v", a.left(), err)
 	}
 	a.denied = []string{"GET jobs"}
-	if _, err := Sweep(t.Context(), "", false); err == nil {
+	if _, _, err := Sweep(t.Context(), "", false); err == nil {
 		t.Error("a sweep that may not look finds nothing wrong")
 	}
 }

@@ -17,6 +17,8 @@ const (
 	// planFolder and partFolder are where the volumes of the plan and of the recorded part are
 	// mounted; planFile is the plan's file and key.
 	planFolder, planFile, partFolder = "/plan", "plan.yaml", "/part"
+	// container is the name of a generator's container.
+	container = "generator"
 	// keptFor is the Job's time to live after its pods have ended.
 	keptFor = 5 * time.Minute
 	// endIn is the pods' termination grace period.
@@ -66,7 +68,7 @@ func (e Engine) pod(name string, labels map[string]string) core.PodSpec {
 			LabelSelector: &meta.LabelSelector{MatchLabels: map[string]string{
 				env.ClusterLabel: labels[env.ClusterLabel]}}}},
 		Containers: []core.Container{{
-			Name: "generator", Image: e.Image, ImagePullPolicy: core.PullIfNotPresent,
+			Name: container, Image: e.Image, ImagePullPolicy: core.PullIfNotPresent,
 			Args: []string{"generate", "--plan", planFolder + "/" + planFile, "--out", partFolder},
 			Env: []core.EnvVar{{Name: env.NodeVariable, ValueFrom: &core.EnvVarSource{
 				FieldRef: &core.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}},

@@ -21,14 +21,11 @@ type placed struct {
 	*cluster
 	*env.Follower
 	name string
-	// lost says of each index that has had a pod whether that was lost.
+	// lost holds each index that has had a pod, true once that pod was reported as lost.
 	lost    map[int]bool
 	once    sync.Once
 	stopped error
 }
-
-// Metered implements env.Placed: generators on other machines are not metered.
-func (*placed) Metered() []env.Metered { return nil }
 
 // list lists the pods of a Job.
 func (c *cluster) list(ctx context.Context, job string) ([]core.Pod, error) {
@@ -101,12 +98,15 @@ func hopeless() []string {
 		"ImageInspectError", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 }
 
-// containerOf is the state of a pod's only container.
-func containerOf(pod *core.Pod) core.ContainerState {
-	if len(pod.Status.ContainerStatuses) == 0 {
-		return core.ContainerState{}
+// containerOf is the state of a pod's generator, beside which a cluster may put containers of its
+// own.
+func containerOf(pod *core.Pod) (state core.ContainerState) {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == container {
+			state = status.State
+		}
 	}
-	return pod.Status.ContainerStatuses[0].State
+	return state
 }
 
 // condition is the reason of a pod's condition, "" if it does not have that status.
@@ -130,7 +130,7 @@ func (c *cluster) lastWords(ctx context.Context, pod *core.Pod) string {
 		return ""
 	}
 	text := ""
-	err := c.do(ctx, "GET", "pods/"+pod.Name+"/log?tailLines=3", nil, &text)
+	err := c.do(ctx, "GET", "pods/"+pod.Name+"/log?tailLines=3&container="+container, nil, &text)
 	if err != nil || text == "" {
 		return ""
 	}

@@ -8,10 +8,12 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podIn is a pod of an index in a phase, whose container is in a state.
+// podIn is a pod of an index in a phase, whose generator is in a state, beside the container of
+// somebody else.
 func podIn(index string, phase core.PodPhase, state core.ContainerState) core.Pod {
 	return core.Pod{ObjectMeta: meta.ObjectMeta{Name: index}, Status: core.PodStatus{Phase: phase,
-		ContainerStatuses: []core.ContainerStatus{{State: state}}}}
+		ContainerStatuses: []core.ContainerStatus{{Name: "envoy", State: terminated(1, "Error")},
+			{Name: container, State: state}}}}
 }
 
 func waiting(reason, message string) core.ContainerState {
@@ -32,7 +34,8 @@ func with(
 	return pod
 }
 
-// TestEnded: each way in which a pod is lost is told, and in no other is one told to be.
+// TestEnded: each way to lose a pod has its text; pods that are pending, running or succeeded have
+// none.
 func TestEnded(t *testing.T) {
 	deleted := podIn("0", core.PodRunning, core.ContainerState{Running: &core.ContainerStateRunning{}})
 	deleted.DeletionTimestamp = &meta.Time{}
@@ -67,7 +70,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestLostPods are told of with what they last said, and so is one that is there no more.
+// TestLostPods: a failed pod is reported with its last log lines, a deleted one as deleted.
 func TestLostPods(t *testing.T) {
 	a := serving(t)
 	a.logs = "panic: out of luck\n"

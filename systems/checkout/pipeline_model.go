@@ -294,7 +294,7 @@ func (m *shopModel) sellsAtOnce(fail func(*payerModel, *sim.Process, orderRow, e
 
 // sells is counter.sell with the lock of row_lock: it decides at once.
 func (m *shopModel) sells(p *sim.Process, req JoinRequest) (t Ticket, err error) {
-	again := false
+	again, row := false, attemptRow{}
 	err = m.db.Transaction(p, func() (err error) {
 		var units int64
 		m.db.Query(p, costStock, func() {
@@ -302,7 +302,6 @@ func (m *shopModel) sells(p *sim.Process, req JoinRequest) (t Ticket, err error)
 			units, _ = m.stock.Get(req.Product)
 		})
 		if units < 1 {
-			var row attemptRow
 			if m.db.Query(p, costBefore, func() { row, again = m.attempts.Get(req.ID) }); !again {
 				return ErrSoldOut
 			}
@@ -310,7 +309,6 @@ func (m *shopModel) sells(p *sim.Process, req JoinRequest) (t Ticket, err error)
 			return nil
 		}
 		m.db.Query(p, costTake, func() { m.stock.Set(req.Product, units-1) })
-		var row attemptRow
 		row, again, err = m.begin(p, req, pending, 0)
 		t = row.ticket()
 		switch {
@@ -323,6 +321,9 @@ func (m *shopModel) sells(p *sim.Process, req JoinRequest) (t Ticket, err error)
 		return nil
 	})
 	t.Position = 0
+	if err == nil {
+		p.Passed(placeOrdered)
+	}
 	if again {
 		err = nil
 	}

@@ -78,7 +78,6 @@ type modelLedger struct {
 	viewers *sim.Table[pairID, struct{}]
 	applied *sim.Table[int32, int64]
 	users   map[uint64][]uint64 // by video: those of likes, and some who were rolled back
-	seen    map[uint64]int64    // by video: viewers, and some who were rolled back
 }
 
 // videoRow is a row of videos.
@@ -92,7 +91,7 @@ func newModelLedger(c *sim.Cluster, p Params, cfg sut.Config) *modelLedger {
 		events:  sim.NewTable[uint64, Event](pg, "like_events"),
 		viewers: sim.NewTable[pairID, struct{}](pg, "viewers"),
 		applied: sim.NewTable[int32, int64](pg, "applied"),
-		users:   map[uint64][]uint64{}, seen: map[uint64]int64{}}
+		users:   map[uint64][]uint64{}}
 	for video := range uint64(p.Videos) {
 		m.videos.Load(video+1, videoRow{epoch: 1})
 	}
@@ -168,8 +167,8 @@ type modelCounts struct {
 	fields   map[[2]uint64][]uint64 // by video and part: who was ever a member
 	log      *sim.Topic[Event]
 	readers  []*sim.Consumer[Event]
-	ends     int // partitions
-	cache    *readCache
+	ends     int        // partitions
+	cache    *readCache // of one process of the API
 	// apply counts an interaction.
 	apply func(*modelCounts, *sim.Process, Request, bool) (applied, error)
 }
@@ -184,9 +183,7 @@ func (c counted) modelled(
 			life: sim.NewMap[string, int64](r), metas: sim.NewMap[uint64, int64](r),
 			members: sim.NewMap[pairID, pair](r), counters: sim.NewMap[[2]uint64, int64](r),
 			sketches: sim.NewMap[pairID, struct{}](r), views: sim.NewMap[uint64, int64](r),
-			fields: map[[2]uint64][]uint64{}, ends: cfg.Kafka.Partitions, apply: apply,
-			cache: newReadCache(p.ReadTTL.D(), p.EarlyBeta, 0)}
-		m.cache.now = func() time.Time { return time.Unix(0, int64(cluster.Sim.Now())) }
+			fields: map[[2]uint64][]uint64{}, ends: cfg.Kafka.Partitions, apply: apply}
 		m.log = sim.NewTopic[Event](cluster.Kafka, topicEvents, m.ends)
 		for video := range uint64(p.Videos) {
 			m.metas.Set(video+1, 1)
@@ -194,7 +191,13 @@ func (c counted) modelled(
 		m.life.Set("life", r.RunID())
 		m.roles(cfg)
 		look := cluster.Postgres.OwnConns("gauge", 1, m.limit)
-		return design.Model[Likes]{Domain: m, Pending: m.pending,
+		serve := func(*sim.Replica) (Likes, []func(*sim.Process)) {
+			one := *m
+			one.cache = newReadCache(p.ReadTTL.D(), p.EarlyBeta, 0)
+			one.cache.now = func() time.Time { return time.Unix(0, int64(cluster.Sim.Now())) }
+			return &one, nil
+		}
+		return design.Model[Likes]{Open: serve, Pending: m.pending,
 			Audit: func() any { return m.audit() },
 			Gauge: func(p *sim.Process) any { return m.gauge(p, look) }}
 	}

@@ -114,12 +114,13 @@ func (l *lockedRow) View(ctx context.Context, req Request) (api.Nothing, error) 
 
 // lockedRowModel is its model.
 func lockedRowModel(c *sim.Cluster, p Params, cfg sut.Config) design.Model[Likes] {
-	m := &modelRow{newModelLedger(c, p, cfg), c.Postgres.Conns()}
+	m := &modelRow{newModelLedger(c, p, cfg), c.Postgres.Conns(),
+		sim.NewShelf[uint64](c.Postgres)}
 	return design.Model[Likes]{Domain: m, Audit: func() any {
 		return m.audited(Contract{Ack: AckLedger, Regions: 1}, func(v *VideoAudit) {
 			row, _ := m.videos.Get(v.Video)
 			v.Shards, v.Members, v.Counts = 1, v.Ledger, []int64{row.likes}
-			v.Viewers = m.viewersOf(v.Video)
+			v.Viewers = int64(m.seen.Len(v.Video))
 		})
 	}}
 }
@@ -127,6 +128,7 @@ func lockedRowModel(c *sim.Cluster, p Params, cfg sut.Config) design.Model[Likes
 type modelRow struct {
 	*modelLedger
 	conns *sim.Conns
+	seen  *sim.Shelf[uint64] // by video: the operations of its viewers
 }
 
 // Change is changeRow: the row of the pair is locked first, then that of the video if the number
@@ -157,13 +159,14 @@ func (m *modelRow) Change(ctx context.Context, req Request, likes bool) (c Chang
 
 // Count reads the number, and goes through the viewers, of which a thousand cost as much.
 func (m *modelRow) Count(ctx context.Context, req CountRequest) (c Count, err error) {
-	n := 1 + float64(m.seen[req.Video])/1000
+	viewers := int64(m.seen.Len(req.Video))
+	n := 1 + float64(viewers)/1000
 	m.conns.ExecTimes(sim.In(ctx), costCount, n, func() {
 		row, known := m.videos.Get(req.Video)
 		if !known {
 			err = ErrUnknownVideo
 		}
-		c = Count{Video: req.Video, Count: row.likes, Viewers: m.seen[req.Video]}
+		c = Count{Video: req.Video, Count: row.likes, Viewers: viewers}
 	})
 	return c, err
 }
@@ -179,17 +182,8 @@ func (m *modelRow) View(ctx context.Context, req Request) (n api.Nothing, err er
 		p.Do(m.viewers.Lock(who))
 		if _, again := m.viewers.Get(who); !again {
 			m.viewers.Set(who, struct{}{})
-			m.seen[req.Video]++
+			m.seen.Add(req.Video, int64(req.OpID))
 		}
 	})
 	return n, err
-}
-
-func (m *modelRow) viewersOf(video uint64) (n int64) {
-	for _, who := range m.viewers.Keys() {
-		if who.video == video {
-			n++
-		}
-	}
-	return n
 }

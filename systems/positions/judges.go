@@ -436,7 +436,7 @@ func othersKept(j judged) {
 		j.Checked(len(j.Places))
 		for _, place := range j.Places {
 			n := has[CopyRow{Place: place, Driver: driver}]
-			if slices.Contains(j.Partial, place) && n <= kept[driver] {
+			if slices.Contains(j.Partial, place) && n <= max(kept[driver], d.mayBeKept()) {
 				partly[place] = partly[place] || n > 0
 				continue
 			}
@@ -458,6 +458,15 @@ func (j judged) placed(row CopyRow) {
 	if !slices.Contains(j.Places, row.Place) {
 		j.Violate(nil, "the audit has copies in the %q, which is none of its places", row.Place)
 	}
+}
+
+// mayBeKept is how many of the driver's pings may be kept, each once.
+func (d *seenDriver) mayBeKept() int64 {
+	ops := map[uint64]bool{}
+	for _, at := range d.pings {
+		ops[at.op] = true
+	}
+	return int64(len(ops))
 }
 
 // someOps are some pings of a driver.

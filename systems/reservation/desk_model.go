@@ -84,7 +84,7 @@ func modelled(
 		own := c.Postgres.OwnConns("expirer", 1, roleLimit(cfg))
 		gauge := c.Postgres.OwnConns("gauge", 1, 0)
 		c.Role("expirer", 1, sut.AfterError, sim.Only(func(p *sim.Process) { d.expirer(p, own) }))
-		return design.Model[Desk]{Domain: admitModelled(c, p, d), Audit: d.audit, Pending: d.pending,
+		return design.Model[Desk]{Open: admitModelled(c, p, d), Audit: d.audit, Pending: d.pending,
 			Gauge: func(p *sim.Process) any { return d.look(p, gauge) }}
 	}
 }
@@ -374,12 +374,17 @@ type modelRoom struct {
 	inside *sim.Pool
 }
 
-// admitModelled is admit.
-func admitModelled(c *sim.Cluster, p Params, d Desk) Desk {
-	if p.Admit == 0 {
-		return d
+// admitModelled is admit, for each process of the API.
+func admitModelled(
+	c *sim.Cluster, p Params, d Desk,
+) func(*sim.Replica) (Desk, []func(*sim.Process)) {
+	return func(*sim.Replica) (Desk, []func(*sim.Process)) {
+		if p.Admit == 0 {
+			return d, nil
+		}
+		return &modelRoom{Desk: d, p: p,
+			inside: sim.NewPool(c.Sim, "places at the desk", p.Admit)}, nil
 	}
-	return &modelRoom{Desk: d, p: p, inside: sim.NewPool(c.Sim, "places at the desk", p.Admit)}
 }
 
 // Hold waits for its turn.

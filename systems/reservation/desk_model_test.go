@@ -25,7 +25,7 @@ func TestModelRoomHandsOver(t *testing.T) {
 	defer s.Close()
 	p := DefaultParams()
 	p.Admit, p.Waiting = 1, 1
-	room := admitModelled(&sim.Cluster{Sim: s}, p, slowDesk{})
+	room, _ := admitModelled(&sim.Cluster{Sim: s}, p, slowDesk{})(nil)
 	var served []string
 	holds := func(p *sim.Process, guest string) {
 		if _, err := room.Hold(p.Context(t.Context()), HoldRequest{}); err == nil {

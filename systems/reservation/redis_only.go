@@ -184,7 +184,7 @@ func modelInRedis(c *sim.Cluster, p Params, cfg sut.Config) design.Model[Desk] {
 			own.Do(c.Sim.Delay(p.ExpireEvery.D()))
 		}
 	}))
-	return design.Model[Desk]{Domain: admitModelled(c, p, r), Audit: r.audit, Pending: r.pending}
+	return design.Model[Desk]{Open: admitModelled(c, p, r), Audit: r.audit, Pending: r.pending}
 }
 
 func (r *redisModel) run(p *sim.Process, script string, does func()) {

@@ -7,12 +7,14 @@ import "stampede/harness/sut"
 // Idea: skip_locked with synchronous_commit off: a commit is answered before its record
 // is in the log, which is written some hundred milliseconds later.
 //
-// Guarantee: as skip_locked while Postgres lives. What a crash takes is the end of all
-// that was committed, as a whole: a run and its end go together, and what runs again has
-// its effect once.
+// Guarantee: as skip_locked while Postgres lives. A crash takes the last of what was committed,
+// as a whole: a run and its end go together, and what runs again has its effect once.
 //
 // Gives up: that what was acknowledged is there. A crash takes the tasks, changes, claims and
-// ends of the last moments, at most three times wal_writer_delay.
+// ends of the last moments, at most three times wal_writer_delay: an acknowledged cancel does
+// not rest (cancelled-never-starts), a token that a lost claim had is given again (fenced-runs), a
+// task whose end is lost runs again or is late (final-states), and what a client saw run is of a
+// task that was lost (no-phantom-runs).
 func asyncCommit() scheme {
 	return scheme{variant{
 		Name:       "async_commit",

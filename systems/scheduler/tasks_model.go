@@ -120,12 +120,15 @@ func simulated(
 			own(m)
 		}
 		limit := stores.Timeout(cfg)
-		api := &modelAPI{modelServer: modelServer{m, c.Postgres.Conns(), nil},
-			late: map[uint64]time.Duration{}, waits: map[uint64]*modelAwait{}}
-		c.Sim.Go(func(p *sim.Process) { api.look(p, limit) })
+		conns := c.Postgres.Conns()
+		serve := func(*sim.Replica) (Scheduler, []func(*sim.Process)) {
+			api := &modelAPI{modelServer: modelServer{m, conns, nil},
+				late: map[uint64]time.Duration{}, waits: map[uint64]*modelAwait{}}
+			return api, []func(*sim.Process){func(p *sim.Process) { api.look(p, limit) }}
+		}
 		m.roles(cfg, limit)
 		gauge := c.Postgres.OwnConns("gauge", 1, limit)
-		return design.Model[Scheduler]{Domain: api, Pending: m.pending,
+		return design.Model[Scheduler]{Open: serve, Pending: m.pending,
 			Audit: func() any { return m.audit() },
 			Gauge: func(p *sim.Process) any { return m.watch(p, gauge) }}
 	}
@@ -962,9 +965,6 @@ func (s *modelServer) rescueAll(p *sim.Process) {
 				s.takeBack(p, row)
 			}
 			n = len(expired)
-			if n > 0 {
-				p.Passed(placeFound)
-			}
 		})
 		return n, nil
 	})

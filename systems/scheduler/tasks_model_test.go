@@ -28,15 +28,17 @@ func TestModelAwaitAfterKill(t *testing.T) {
 	ok(t, err)
 	m := simulated(overrides{}, nil)(c, DefaultParams(), sut.Config{MaxConns: 16,
 		Timeout: 2 * time.Second})
+	api, works := m.Open(nil)
+	s.Go(works[0])
 	var scheduled error
 	s.Go(func(p *sim.Process) {
-		_, scheduled = m.Domain.Schedule(p.Context(t.Context()), Request{ID: 1, Queue: QueueKey(1),
+		_, scheduled = api.Schedule(p.Context(t.Context()), Request{ID: 1, Queue: QueueKey(1),
 			At: DefaultParams().day().Add(2 * time.Minute), Spec: Spec{Task: "once"}})
 	})
-	during := awaits(s, m.Domain, time.Second, 1)
+	during := awaits(s, api, time.Second, 1)
 	s.At(1500*ms, c.Postgres.Kill)
 	s.At(1600*ms, c.Postgres.Restart)
-	after := awaits(s, m.Domain, 3*time.Second, 1)
+	after := awaits(s, api, 3*time.Second, 1)
 	ok(t, s.Run(t.Context(), 20*time.Second))
 	ok(t, scheduled, *after)
 	if !errors.Is(*during, sim.ErrUnreachable) && !errors.Is(*during, sim.ErrLost) {

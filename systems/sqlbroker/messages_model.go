@@ -132,7 +132,8 @@ func modelled(own func(*model)) func(*sim.Cluster, Params, sut.Config) design.Mo
 		api := m.server(c.Postgres.Conns())
 		api.most = cfg.Timeout
 		m.roles(cfg)
-		return design.Model[Broker]{Domain: newModelBroker(api), Pending: m.pending,
+		serve := func(*sim.Replica) (Broker, []func(*sim.Process)) { return newModelBroker(api), nil }
+		return design.Model[Broker]{Open: serve, Pending: m.pending,
 			Audit: func() any { return m.audit() }}
 	}
 }

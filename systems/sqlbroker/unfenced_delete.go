@@ -74,6 +74,7 @@ func (s *modelServer) effectThenAck(p *sim.Process, queue string, batch []Delive
 		if err := s.storeEffects(p, queue, batch); err != nil {
 			return err
 		}
+		p.Passed(PlaceBetween)
 		s.conns.Query(p, costAck, func() {
 			s.settle(p, queue, KindAck, readReceipts(receiptsOf(batch)), 0)
 		})

@@ -89,7 +89,6 @@ func modelled(
 		role.Timeout, role.Logger = min(stores.Timeout(cfg), roleTimeout), slog.New(slog.DiscardHandler)
 		role.FailPoint = c.Passed
 		st := &opened{Params: p, Config: role}
-		c.Kafka.Delivery = max(stores.Timeout(cfg), time.Second)
 		m := &pipelineModel{Cluster: c, st: st, key: key, modelBooks: newModelBooks(c, p, cfg, merged),
 			watch:    sim.NewTopic[*kgo.Record](c.Kafka, topicWatch, cfg.Kafka.Partitions),
 			valid:    sim.NewTopic[*kgo.Record](c.Kafka, topicValid, cfg.Kafka.Partitions),

@@ -22,11 +22,9 @@ const (
 // writers is how many batches are written at once.
 const writers = 2
 
-// closing is for how long a batcher that is closed goes on writing. A write that is under way then
-// is called off.
+// closing is for how long a batcher that is closed goes on writing. It then cancels running writes.
 const closing = 2 * time.Second
 
-// errClosed: the process ends.
 var errClosed = fmt.Errorf("the service is closed: %w", sut.ErrRefused)
 
 // waiting is an add that waits for its batch. Its result goes to done, which has room for one.
@@ -156,9 +154,9 @@ func (b *batcher) Waiting() (left int64, what string) {
 	return left, fmt.Sprintf("%d adds wait for their batch", left)
 }
 
-// Close writes what is in the queue, for two seconds. Then it calls off the writes that are under
+// Close writes what is in the queue, for two seconds. Then it cancels the writes that are under
 // way: the outcome of their adds is unknown. What is still in the queue is refused, and the error
-// says how much that is. So it returns when the longest write has noticed that it is called off.
+// says how much that is. Close returns when every write has returned.
 func (b *batcher) Close() error {
 	b.close.Do(func() {
 		b.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"stampede/harness/sut"
@@ -187,29 +188,42 @@ func writtenBehind() variant {
 	v := rowAsyncCommit()
 	v.Settings = nil
 	v.Open = func(_ context.Context, st *opened) (Counters, error) {
-		var queues [2]chan AddRequest
-		for i := range queues {
-			queues[i] = make(chan AddRequest, 10_000)
-			go func() {
-				for req := range queues[i] {
+		b := &behind{}
+		for i := range b.queues {
+			b.queues[i] = make(chan AddRequest, 10_000)
+			b.done.Go(func() {
+				for req := range b.queues[i] {
 					sut.Pause(context.Background(), time.Duration(i)*20*time.Millisecond)
 					if (rows{st}).add(context.Background(), req) != nil {
-						for len(queues[i]) > 0 {
-							<-queues[i]
+						for ; len(b.queues[i]) > 0; <-b.queues[i] {
 						}
 					}
 				}
-			}()
+			})
 		}
-		return service{now{st}, func(_ context.Context, req AddRequest) error {
-			if !sound(req.Delta) {
-				return ErrRejected
+		b.service = service{now{st}, func(_ context.Context, req AddRequest) error {
+			if sound(req.Delta) {
+				b.queues[req.ID>>idBits%2] <- req
+				return nil
 			}
-			queues[req.ID>>idBits%2] <- req
-			return nil
-		}, 1}, nil
+			return ErrRejected
+		}, 1}
+		return b, nil
 	}
 	return v
+}
+
+type behind struct {
+	service
+	queues [2]chan AddRequest
+	done   sync.WaitGroup
+}
+
+func (b *behind) Close() error {
+	close(b.queues[0])
+	close(b.queues[1])
+	b.done.Wait()
+	return nil
 }
 
 // twice is a script that runs twice: the reply to the first time was lost.

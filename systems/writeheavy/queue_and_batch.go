@@ -22,7 +22,7 @@ import (
 // The idea: a batch of the service is full with 500 adds, or after a while that is drawn anew each
 // time. It is one transaction. One that fails is tried twice; if Postgres refuses what is in it,
 // its halves are tried for themselves, until what is refused is alone. An add that failed alone
-// three times is a dead letter, and whoever asked is told so. The others are not affected.
+// three times is a dead letter, and its client gets ErrRejected. The others are not affected.
 //
 // The guarantee: what is acknowledged is committed, whatever else was in its batch, and reads are
 // as of now.

@@ -2,7 +2,7 @@ package writeheavy
 
 import "stampede/systems/internal/shed"
 
-// shedByClass sheds by token buckets, of which the more important classes drink first.
+// shedByClass sheds by token buckets, refilled in order of importance.
 //
 // The idea: so many adds a second are admitted. What a class leaves over, the next one may have.
 //

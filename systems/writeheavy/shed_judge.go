@@ -13,7 +13,8 @@ type attempts struct{ taken, refused, dropped int }
 func shedAsTold(j judged) {
 	if j.Decisions == nil {
 		j.Checked(1)
-		j.Note("nothing is shed, or no single process has the log of that")
+		j.NeedTimely(!j.Contract.Sheds, "no single process has the log of what was shed")
+		j.Note("nothing is shed")
 		return
 	}
 	log, shed := map[uint64]attempts{}, map[string]int{}
@@ -45,6 +46,7 @@ func shedAsTold(j judged) {
 		j.toldOf(id, log[id])
 	}
 	j.classesKept()
+	j.Need(len(shed) > 0, "nothing was shed")
 	j.Note("of %d decisions %d refused adds of class high, %d of normal and %d of low",
 		len(j.Decisions), shed[ClassHigh], shed[ClassNormal], shed[ClassLow])
 }
@@ -81,6 +83,7 @@ func (j judged) classesKept() {
 	if declared > most {
 		return
 	}
+	compared := 0
 	for class := range bursts {
 		refused, taken := uint64(0), map[int][]uint64{}
 		for _, d := range j.Decisions {
@@ -95,11 +98,13 @@ func (j judged) classesKept() {
 				refused = d.ID
 				clear(taken)
 			default:
-				j.Checked(1)
+				compared++
 				j.inverted(refused, d, taken)
 			}
 		}
 	}
+	j.Checked(compared)
+	j.Need(compared > 0, "no class was refused twice before anything of it was taken")
 }
 
 // inverted looks at what was taken between two adds of a class that were refused.

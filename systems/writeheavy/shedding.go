@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/design"
-	"stampede/harness/sut"
 	"stampede/systems/internal/shed"
 )
 
@@ -39,13 +38,9 @@ func shedding(
 		if err != nil {
 			return nil, err
 		}
-		contract := Contract{}
-		list := g.decided()
-		if len(list) > 0 { // or others have served the API, and their logs are in their memory
-			contract.Bursts = bursts(st.Params)
-		}
+		contract := Contract{Sheds: true, Bursts: bursts(st.Params)}
 		return audited(contract, func(_ context.Context, _ *opened, _ pgx.Tx, a *Audit) error {
-			a.Decisions = list
+			a.Decisions = g.decided() // those of other processes are in their memory
 			return nil
 		})(ctx, st)
 	}
@@ -78,6 +73,8 @@ func (g *gate) note(ctx context.Context, err error) {
 		result, req.taken = DecisionTaken, true
 	case req.taken:
 		result = DecisionDropped
+	case errors.Is(err, shed.ErrLeft):
+		return // its client had left before it came
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,10 +100,12 @@ func (g *gate) admitted(
 ) func(context.Context, AddRequest) error {
 	return func(ctx context.Context, req AddRequest) error {
 		ctx = context.WithValue(ctx, asked{}, &admitting{AddRequest: req})
+		began := false
 		err := shed.Do(ctx, g, classes[req.Class], func(ctx context.Context) error {
+			began = true
 			return add(ctx, req)
 		})
-		if errors.Is(err, sut.ErrRefused) && !errors.Is(err, ErrRejected) {
+		if err != nil && !began && !errors.Is(err, shed.ErrLeft) {
 			err = fmt.Errorf("%w: %w", ErrShed, err)
 		}
 		return err
@@ -117,5 +116,5 @@ func (g *gate) admitted(
 // important one.
 func none(Params) []int64 { return []int64{0, 0, 0} }
 
-// alike says that an admission does not tell classes apart.
+// alike is for an admission that ignores classes.
 func alike(Params) []int64 { return nil }

@@ -111,29 +111,28 @@ func (e *edgeModel) count(p *sim.Process, list []AddRequest) []error {
 func (e *edgeModel) run(p *sim.Process) {
 	for {
 		p.Do(e.Sim.Delay(e.p.EdgeWindow.D()))
-		_ = p.Within(e.limit, func() { e.flush(p) }) // the window is sent again
+		e.flush(p)
 	}
 }
 
-// flush is edge.flush.
+// flush is edge.flush and edge.send.
 func (e *edgeModel) flush(p *sim.Process) {
 	if len(e.shut) == 0 {
 		e.shut, e.open = e.open, nil
-		e.seq++
+		slices.SortStableFunc(e.shut, func(a, b AddRequest) int { return cmp.Compare(a.Key, b.Key) })
 	}
-	if len(e.shut) == 0 {
-		return
-	}
-	p.Passed(placeCollected)
-	slices.SortStableFunc(e.shut, func(a, b AddRequest) int { return cmp.Compare(a.Key, b.Key) })
-	sent := e.shut
-	failed := p.Try(func() {
-		e.ask(p, func() { e.take(sentBy{e.epoch, e.seq}, sent) },
-			sim.Times{costTake: float64(len(sent)), costInbox: 1})
-	})
-	p.Passed(placeSent)
-	if failed == nil {
-		e.shut = nil
+	for len(e.shut) > 0 {
+		part := e.shut[:min(len(e.shut), mostSent)]
+		p.Passed(placeCollected)
+		failed := p.Try(func() {
+			e.ask(p, func() { e.take(sentBy{e.epoch, e.seq + 1}, part) },
+				sim.Times{costTake: float64(len(part)), costInbox: 1})
+		})
+		p.Passed(placeSent)
+		if failed != nil {
+			return // it is sent again
+		}
+		e.seq, e.shut = e.seq+1, e.shut[len(part):]
 	}
 }
 

@@ -185,6 +185,7 @@ type Contract struct {
 	Moves    bool  `json:"moves,omitempty" doc:"whether ranges of keys move between shards under load"`
 	Attempts int64 `json:"attempts" min:"0" doc:"how often a dead letter was tried alone, at least"`
 
+	Sheds  bool    `json:"sheds,omitempty" doc:"whether adds are refused before any work when too many come"`
 	Bursts []int64 `json:"bursts,omitempty" doc:"how many adds of each class, the most important first, are taken at most between two that are refused of a more important class, if none of that or of a more important one is taken in between; left out where classes are not told apart"`
 	Async  int64   `json:"async_ms,omitempty" min:"0" doc:"for how many milliseconds before the database dies an acknowledged add may not be on its disk; what is lost then is what came last"`
 }

@@ -62,7 +62,8 @@ func (e Engine) Available(ctx context.Context) error {
 		body             any
 	}{
 		{"POST", "secrets" + dryRun, secret(job, nil)}, {"GET", "pods?limit=1", nil},
-		{"GET", "jobs?limit=1", nil}, {"GET", "jobs/" + job.Name, nil}, {"DELETE", "jobs/" + job.Name + dryRun, nil},
+		{"GET", "jobs?limit=1", nil}, {"GET", "jobs/" + job.Name, nil},
+		{"DELETE", "jobs/" + job.Name + dryRun, nil},
 	} {
 		err := c.do(ctx, try.method, try.resource, try.body, nil)
 		if err != nil && !apierrors.IsNotFound(err) { // there is no such Job

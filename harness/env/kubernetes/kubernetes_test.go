@@ -38,7 +38,7 @@ func placedOn(t *testing.T, b env.Batch) *placed {
 }
 
 // TestStartAndStop: the Job is as a load needs it, only the Secret has the plan, it goes with the
-// Job, and of both nothing is left, although the API server first cannot delete it and then is slow.
+// Job, and of both nothing is left, although the API server cannot delete it at first and is slow.
 func TestStartAndStop(t *testing.T) {
 	a := serving(t)
 	a.slow, a.failing = 2, 1

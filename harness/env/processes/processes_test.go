@@ -384,12 +384,16 @@ func TestSweepTakesOnlyWhatIsAbandoned(t *testing.T) {
 		return dir
 	}
 	// Start ticks that no living process has: the pid was given again.
-	host, err := os.Hostname()
+	self, err := env.OwnerOf("r")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead := plant("stampede-dead-1",
-		fmt.Sprintf(`{"pid":%d,"started_ticks":1,"host":%q}`, os.Getpid(), host))
+	self.Started = 1
+	owner, err := json.Marshal(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := plant("stampede-dead-1", string(owner))
 	kept := []string{
 		plant("stampede-unsigned-1", ""),
 		plant("stampede-unreadable-1", "{"),

@@ -13,8 +13,8 @@
 // A class is a priority: class 0 is the most important one, a class beyond a policy's last one
 // counts as that. Depth, Buckets and Adaptive tell classes apart: between two refusals of a
 // class, if none of it or of a more important one was admitted, the less important ones admit
-// at most their burst (Buckets) or none (Depth, Adaptive). FIFO, CoDel and Controlled treat
-// all classes alike.
+// at most their burst (Buckets) or none (Depth, Adaptive). A caller who left is neither admitted
+// nor refused. FIFO, CoDel and Controlled treat all classes alike.
 package shed
 
 import (
@@ -85,7 +85,7 @@ type Gate struct {
 	depths []int // how many may wait when one of a class comes
 	queue  queue
 	stats  Stats
-	watch  func(ctx context.Context, err error) // nil: nobody watches
+	watch  func(ctx context.Context, err error) // may be nil
 }
 
 // policy is what the gates differ in. The gate's lock is held whenever it is called.
@@ -118,13 +118,13 @@ func newGate(p policy, limit int, depths ...int) *Gate {
 	return g
 }
 
-// Watch has the gate call see with each decision, in the order of the decisions and with the
+// Watch makes the gate call see for each decision, in the order of the decisions and with the
 // gate's lock held: nil for a request that may begin or wait, and an error for one that is
 // refused, at once or after it has waited. The context is the one that the request came with.
 // Watch is called before the first Admit.
 func (g *Gate) Watch(see func(ctx context.Context, err error)) { g.watch = see }
 
-// note tells who watches of a decision.
+// note reports a decision to the watcher.
 func (g *Gate) note(ctx context.Context, err error) {
 	if g.watch != nil {
 		g.watch(ctx, err)

@@ -46,7 +46,7 @@ func shedAsTold(j judged) {
 		j.toldOf(id, log[id])
 	}
 	j.classesKept()
-	j.Need(len(shed) > 0, "nothing was shed")
+	j.NeedTimely(len(shed) > 0, "nothing was shed")
 	j.Note("of %d decisions %d refused adds of class high, %d of normal and %d of low",
 		len(j.Decisions), shed[ClassHigh], shed[ClassNormal], shed[ClassLow])
 }
@@ -104,7 +104,7 @@ func (j judged) classesKept() {
 		}
 	}
 	j.Checked(compared)
-	j.Need(compared > 0, "no class was refused twice before anything of it was taken")
+	j.NeedTimely(compared > 0, "no class was refused twice before anything of it was taken")
 }
 
 // inverted looks at what was taken between two adds of a class that were refused.

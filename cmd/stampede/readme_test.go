@@ -431,14 +431,15 @@ func reader(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources, err := filepath.Abs("../../systems")
+	clone, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
 		os.Mkdir(filepath.Join(dir, "bin"), 0o755),
 		os.Symlink(self, filepath.Join(dir, "bin", "stampede")),
-		os.Symlink(sources, filepath.Join(dir, "systems")),
+		os.Symlink(filepath.Join(clone, "systems"), filepath.Join(dir, "systems")),
+		os.Symlink(filepath.Join(clone, "docs"), filepath.Join(dir, "docs")),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -91,8 +91,8 @@ func (c *Crew) Do(ctx context.Context, op history.Op) (history.Reply, error) {
 	return c.api[turn%uint64(len(c.api))].do(ctx, op)
 }
 
-// server is the client of one server of the API, whose address changes with
-// each start.
+// server is the client of one server of the API. Each of its lives has a client of its own, without
+// connections to an earlier one.
 type server struct {
 	plan     Plan
 	quiesced func(context.Context) (string, error)
@@ -103,7 +103,7 @@ type server struct {
 	url    string // where it was at last
 }
 
-// moved turns to another address.
+// moved turns to another life.
 func (s *server) moved(address string) error {
 	cfg := s.plan.Config
 	cfg.MaxConns = s.plan.Clients

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +62,7 @@ func (c Child) Run(ctx context.Context) error {
 		})
 		cancel()
 	}()
-	if err = c.work(ctx, cfg, setup.Host, served, out); err != nil {
+	if err = c.work(ctx, cfg, setup.Listen, served, out); err != nil {
 		return errors.Join(err, out.write(line{Word: failed, Error: err.Error()}))
 	}
 	return nil
@@ -121,10 +120,10 @@ func obey(
 
 // work runs the role, or serves the API.
 func (c Child) work(
-	ctx context.Context, cfg sut.Config, host string, s *served, out *writer,
+	ctx context.Context, cfg sut.Config, listen string, s *served, out *writer,
 ) error {
 	if c.Role == API {
-		return c.serve(ctx, cfg, host, s, out)
+		return c.serve(ctx, cfg, listen, s, out)
 	}
 	i := slices.IndexFunc(c.Variant.Roles, func(r sut.Role) bool { return r.Name == c.Role })
 	if i < 0 {
@@ -149,9 +148,9 @@ func NoRole(v sut.Variant, name string) error {
 	return fmt.Errorf("%s has no role %q; it has %s%s", v.Name, name, strings.Join(names, ", "), meant)
 }
 
-// serve serves the API on a port that the kernel chooses.
+// serve serves the API.
 func (c Child) serve(
-	ctx context.Context, cfg sut.Config, host string, s *served, out *writer,
+	ctx context.Context, cfg sut.Config, listen string, s *served, out *writer,
 ) (err error) {
 	inst, err := c.Variant.Open(ctx, cfg)
 	if err != nil {
@@ -163,12 +162,12 @@ func (c Child) serve(
 	if err != nil {
 		return fmt.Errorf("making the handler: %w", err)
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(cmp.Or(host, "127.0.0.1"), "0"))
+	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
 	defer listener.Close()
-	if err := out.write(line{Word: ready, Address: listener.Addr().String()}); err != nil {
+	if err := out.write(line{Word: ready}); err != nil {
 		return err
 	}
 	return Serve(ctx, listener, handler)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -383,7 +384,8 @@ func TestAProcessThatEndsByItself(t *testing.T) {
 }
 
 // TestStartedUntilItIsReady: a process that a fault took away is started until it is ready, as its
-// store may be down. The very first start reports its failure.
+// store may be down, and nobody else is where it was meanwhile. The very first start reports its
+// failure.
 func TestStartedUntilItIsReady(t *testing.T) {
 	p := plan(t, toyParams{}, nil)
 	shut := func() {
@@ -396,10 +398,17 @@ func TestStartedUntilItIsReady(t *testing.T) {
 	}
 	crew := start(t, p)
 	server := component(t, crew, string(API))
+	before := server.Addr()
 	_, err := server.Kill(t.Context())
 	must(t, err)
+	if c, err := net.Dial("tcp", before); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the API is dead, and %s answers (%v): %v", before, c, err)
+	}
 	shut()
 	must(t, server.Start(t.Context(), false))
+	if now := server.Addr(); now != before {
+		t.Errorf("the API was at %s, and is at %s now: somebody else may be where it was", before, now)
+	}
 	_, err = crew.Do(t.Context(), history.Op{})
 	must(t, err)
 	must(t, crew.Stop())

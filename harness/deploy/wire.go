@@ -18,8 +18,8 @@ type Setup struct {
 	Params json.RawMessage
 	// Via maps addresses to those that are dialled in their place.
 	Via map[string]string
-	// Host is where a server of the API listens; "" is loopback.
-	Host string
+	// Listen is where a server of the API listens, host:port.
+	Listen string
 }
 
 // setupOf writes a configuration down for a child.
@@ -65,8 +65,6 @@ type line struct {
 	Word string `json:"word"`
 	// Number is that of an order and of its answer.
 	Number int `json:"number,omitempty"`
-	// Address is where a server of the API listens, with ready.
-	Address string `json:"address,omitempty"`
 	// Place and Passage go with arm and reached.
 	Place   string `json:"place,omitempty"`
 	Passage int    `json:"passage,omitempty"`

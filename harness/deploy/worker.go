@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type worker struct {
 	// mu is held while the process is being started or ended.
 	mu   sync.Mutex
 	life *life // nil before the first start
+	// port is that of a server of the API, through all its lives; nil before the first one.
+	port *admin.Reserved
 	// lives counts the starts.
 	lives int
 
@@ -59,7 +62,6 @@ type life struct {
 	answered chan struct{}
 	ordered  int
 	ready    bool
-	address  string
 	obeyed   map[int]line // the answers to orders, by their numbers
 	crash    *env.Crash
 	failure  string
@@ -94,13 +96,18 @@ func (w *worker) Start(ctx context.Context, _ bool) error {
 }
 
 // start starts the process and waits until it is ready.
-func (w *worker) start(ctx context.Context) error {
+func (w *worker) start(ctx context.Context) (err error) {
+	if w.role == API && w.port == nil {
+		if w.port, err = admin.Reserve(cmp.Or(w.plan.Host, "127.0.0.1")); err != nil {
+			return fmt.Errorf("start %s: %w", w.name, err)
+		}
+	}
 	l, err := w.bear(ctx)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", w.name, err)
 	}
 	w.life = l
-	if err := l.begin(ctx, w.cfg, w.via, w.plan.Host); err != nil {
+	if err := l.begin(ctx, w.cfg, w.via, w.port.String()); err != nil {
 		l.expect()
 		err = errors.Join(err, l.Kill(context.WithoutCancel(ctx)))
 		err = fmt.Errorf("%s did not become ready: %w%s", w.name, err,
@@ -109,7 +116,7 @@ func (w *worker) start(ctx context.Context) error {
 		return err
 	}
 	if w.serving != nil {
-		return w.serving(l.address)
+		return w.serving(w.port.String())
 	}
 	return nil
 }
@@ -131,13 +138,13 @@ func (w *worker) bear(ctx context.Context) (*life, error) {
 
 // begin tells the process what to do and waits until it does.
 func (l *life) begin(
-	ctx context.Context, cfg sut.Config, via map[string]string, host string,
+	ctx context.Context, cfg sut.Config, via map[string]string, listen string,
 ) error {
 	setup, err := setupOf(cfg, via)
 	if err != nil {
 		return err
 	}
-	setup.Host = host
+	setup.Listen = listen
 	if err := l.orders.write(setup); err != nil {
 		return fmt.Errorf("sending its configuration: %w", err)
 	}
@@ -176,7 +183,7 @@ func (l *life) take(said line) error {
 	defer l.mu.Unlock()
 	switch said.Word {
 	case ready:
-		l.ready, l.address = true, said.Address
+		l.ready = true
 	case done:
 		l.obeyed[said.Number] = said
 	case reached:
@@ -389,6 +396,7 @@ func (w *worker) end() error {
 	if w.life != nil && err == nil {
 		<-w.life.over
 	}
+	err = errors.Join(err, w.port.Close())
 	w.mu.Unlock()
 	w.told.Lock()
 	defer w.told.Unlock()
@@ -445,13 +453,9 @@ func (w *worker) Service() sut.Service { return sut.Service(w.name) }
 
 // Addr implements env.Component: where a server of the API listens, else "".
 func (w *worker) Addr() string {
-	l, err := w.current()
-	if err != nil {
-		return ""
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.address
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.port.String()
 }
 
 func (w *worker) Info(context.Context) (env.Info, error) {

@@ -1,9 +1,11 @@
 package admin_test
 
 import (
+	"errors"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"stampede/harness/env/admin"
@@ -37,5 +39,41 @@ func TestPorts(t *testing.T) {
 		if err := listener.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestReserve: a reserved port refuses connections until somebody listens on it, alone, who may do
+// so again.
+func TestReserve(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		t.Run(host, func(t *testing.T) {
+			r, err := admin.Reserve(host)
+			if err != nil {
+				t.Skip("this machine has no such address:", err)
+			}
+			t.Cleanup(func() {
+				if err := r.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			for range 3 {
+				if c, err := net.Dial("tcp", r.String()); !errors.Is(err, syscall.ECONNREFUSED) {
+					t.Fatalf("nobody listens, and there is a connection %v: %v", c, err)
+				}
+				listener, err := net.Listen("tcp", r.String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c, err := net.Dial("tcp", r.String()); err != nil || c.Close() != nil {
+					t.Error(err)
+				}
+				if second, err := net.Listen("tcp", r.String()); err == nil {
+					t.Errorf("two listen on %s", second.Addr())
+				}
+				if err := listener.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -130,7 +130,10 @@ func (a *aggregator) transact(ctx context.Context, session *kgo.GroupTransactSes
 	if failed == nil {
 		a.Config.Passed(placeDecided)
 	}
-	done, err := session.End(ctx, kgo.TransactionEndTry(failed == nil))
+	// End waits for the group's next heartbeat, and a group that is failing waits for us.
+	ending, cancel := context.WithTimeout(ctx, stores.Timeout(a.Config))
+	defer cancel()
+	done, err := session.End(ending, kgo.TransactionEndTry(failed == nil))
 	switch {
 	case failed != nil || err != nil:
 		return errors.Join(failed, err)

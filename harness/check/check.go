@@ -101,8 +101,8 @@ type Verdict struct {
 	Reason string `json:"reason,omitempty"`
 	// NotExercised says that the run did not try what an Undecided invariant is about.
 	NotExercised bool `json:"not_exercised,omitempty"`
-	// Unjudged says that the run gave no occasion to judge a promise of time, and that what
-	// else the invariant says holds.
+	// Unjudged says that the run gave no occasion to judge a promise, most often one of time, and
+	// that what else the invariant says holds.
 	Unjudged bool `json:"unjudged,omitempty"`
 	// Open is why the rest of an invariant is not decided where all that was found is
 	// lateness: the run did not try it (NotExercised), or an input could not be read.
@@ -158,7 +158,7 @@ func (v Verdict) OnlyLate() bool {
 }
 
 // NotJudged says that a promise of time was missed and noise excuses it, or that the run
-// gave no occasion to judge it: apart from that nothing is wrong or open.
+// gave no occasion to judge a promise: apart from that nothing is wrong or open.
 func (v Verdict) NotJudged() bool {
 	return v.Status == Undecided && v.Open == "" && (v.Unjudged || v.Late > 0 && v.Unfinished == 0)
 }

@@ -183,8 +183,8 @@ func (c *Collector) Need(exercised bool, format string, args ...any) {
 	}
 }
 
-// NeedTimely requires that the run gave an occasion to judge a promise of time; otherwise the
-// promise is not judged, which leaves nothing else open. See Need.
+// NeedTimely requires that the run gave an occasion to judge a promise, as a rule one of time;
+// otherwise the promise is not judged, which leaves nothing else open. See Need.
 func (c *Collector) NeedTimely(occasion bool, format string, args ...any) {
 	if !occasion {
 		c.untimely = append(c.untimely, said(format, args))

@@ -11,7 +11,7 @@ import (
 // Reserved is a TCP port that is bound and does not listen. Until it is closed, the kernel gives it
 // to nobody else, while a process that is told of it may listen on it, die and listen on it again.
 // Who connects in between is refused, and does not reach another server by mistake. A nil *Reserved
-// is none.
+// is none. See docs/decisions/2026-11-28-a-dead-server-keeps-its-port.md.
 type Reserved struct {
 	socket int
 	addr   string

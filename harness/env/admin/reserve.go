@@ -23,7 +23,8 @@ func Reserve(host string) (r *Reserved, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserve a port of %s: %w", host, err)
 	}
-	family, addr := syscall.AF_INET6, syscall.Sockaddr(nil)
+	var addr syscall.Sockaddr
+	family := syscall.AF_INET6
 	if v4 := at.IP.To4(); v4 != nil {
 		family, addr = syscall.AF_INET, &syscall.SockaddrInet4{Addr: [4]byte(v4)}
 	} else {

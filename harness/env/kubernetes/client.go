@@ -86,20 +86,15 @@ func (c *cluster) do(ctx context.Context, method, resource string, body, into an
 		return fmt.Errorf("make a request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.send(req)
+	status, answer, err := c.send(req)
 	if err != nil {
 		if sent, ok := errors.AsType[*url.Error](err); ok { // which repeats the address
 			err = sent.Err
 		}
 		return fmt.Errorf("the Kubernetes at %s does not answer: %w", c.host, err)
 	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return fmt.Errorf("the Kubernetes at %s does not answer to the end: %w", c.host, err)
-	}
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		return refusal(resp.Status, answer)
+	if status >= http.StatusMultipleChoices {
+		return refusal(status, answer)
 	}
 	switch into := into.(type) {
 	case nil:
@@ -116,29 +111,36 @@ func (c *cluster) do(ctx context.Context, method, resource string, body, into an
 
 // send returns when the request's context ends: the program that a configuration may name for
 // credentials knows no context, and may wait for a person.
-func (c *cluster) send(req *http.Request) (*http.Response, error) {
-	type answer struct {
-		resp *http.Response
-		err  error
+func (c *cluster) send(req *http.Request) (status int, answer []byte, err error) {
+	type answered struct {
+		status int
+		body   []byte
+		err    error
 	}
-	got := make(chan answer, 1)
+	got := make(chan answered, 1)
 	go func() {
 		resp, err := c.http.Do(req)
-		got <- answer{resp, err}
+		if err != nil {
+			got <- answered{err: err}
+			return
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		got <- answered{resp.StatusCode, body, err}
 	}()
 	select {
 	case a := <-got:
-		return a.resp, a.err
+		return a.status, a.body, a.err
 	case <-req.Context().Done():
-		return nil, context.Cause(req.Context())
+		return 0, nil, context.Cause(req.Context())
 	}
 }
 
 // refusal is an answer that is no success as an error.
-func refusal(status string, answer []byte) error {
+func refusal(status int, answer []byte) error {
 	var said apierrors.StatusError
 	if json.Unmarshal(answer, &said.ErrStatus) != nil || said.ErrStatus.Status != meta.StatusFailure {
-		return fmt.Errorf("the Kubernetes answers %s", status)
+		return fmt.Errorf("the Kubernetes answers %d %s", status, http.StatusText(status))
 	}
 	if apierrors.IsForbidden(&said) || apierrors.IsUnauthorized(&said) {
 		return fmt.Errorf("%w (docker/kubernetes/rbac.yaml has the rights that a run needs)", &said)

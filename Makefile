@@ -161,7 +161,7 @@ test-containers: build ## Run the store-backed tests on containers, and stampede
 test-swarm: ## Run several generators on a Docker Swarm of three nodes in network namespaces (needs root and dockerd)
 	docker/swarm/test.sh
 
-test-kubernetes: ## The same on a Kubernetes of one node, built from its modules once, for half an hour (needs root and containerd)
+test-kubernetes: ## The same on a Kubernetes of one node, built from its modules once, for ten minutes (needs root and containerd)
 	docker/kubernetes/test.sh
 
 test-report: ## Open the report and the pages of ui in headless Chromium and check them

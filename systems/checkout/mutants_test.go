@@ -60,7 +60,7 @@ func TestMutantsOnStores(t *testing.T) {
 					tr.Places, tr.Fault = []string{"reserved"}, func(_ string, n int64) {
 						if m.named == checkout.NoOversell {
 							sut.Pause(t.Context(), 30*ms)
-						} else if m.named == checkout.DriftRepaired && n%10 == 5 {
+						} else if m.named == checkout.DriftRepaired && n%5 == 2 {
 							runtime.Goexit()
 						}
 					}

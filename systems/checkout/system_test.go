@@ -35,8 +35,9 @@ func suite() suttest.Suite {
 	return suttest.Suite{System: checkout.System(), Params: crowd(), Space: stores.Namespace,
 		Seed: 1, Ops: 400, Summary: summary, AlikeParams: alike,
 		Undecided: map[string]string{
-			checkout.LimitsKept:    "a hammer is no network of bots",
-			checkout.FairAdmission: "a hammer may send too much at once for certain pairs"}}
+			checkout.LimitsKept:     "a hammer is no network of bots",
+			checkout.FairAdmission:  "a hammer may send too much at once for certain pairs",
+			checkout.PaidOrRefunded: "a design may be at rest before the provider calls back again"}}
 }
 
 // crowd wants three products, a few of each, from few addresses.

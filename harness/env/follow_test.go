@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestFollow: each lost generator of the batch is reported once, and no other; nothing is where the
+// TestFollow: each lost generator of the batch is reported once, no other is, and none is while the
 // engine does not answer.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -48,8 +48,12 @@ func TestReserve(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		t.Run(host, func(t *testing.T) {
 			r, err := admin.Reserve(host)
+			if host == "::1" && (errors.Is(err, syscall.EADDRNOTAVAIL) ||
+				errors.Is(err, syscall.EAFNOSUPPORT)) {
+				t.Skip("this machine has no IPv6:", err)
+			}
 			if err != nil {
-				t.Skip("this machine has no such address:", err)
+				t.Fatal(err)
 			}
 			t.Cleanup(func() {
 				if err := r.Close(); err != nil {

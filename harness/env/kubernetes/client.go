@@ -50,7 +50,6 @@ func connect(namespace string) (*cluster, error) {
 		c.base, _, err = rest.DefaultServerUrlFor(config)
 	}
 	if err == nil {
-		config.Timeout = answerBound
 		c.http, err = rest.HTTPClientFor(config)
 	}
 	if err != nil {

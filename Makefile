@@ -67,7 +67,7 @@ tests = $(GOTESTSUM) --format pkgname --format-hide-empty-pkg --hide-summary ski
 longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool slowest --num 10
 
 # What takes long has fewer cases in make test, or none, and all in make test-rest;
-# docs/testing.md lists it. SYSTEMS are those whose designs and judges both run.
+# docs/testing.md lists it. SYSTEMS limits both to these systems.
 FEWER := RAPID_CHECKS=10
 RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush|idempotency-retry-storm|checkout-launch|taskqueue-throughput|topk-moving|adclicks-burst|writeheavy-burst|positions-fleet|recents-devices|commentary-wicket|autocomplete-typing|crawler-wide|textsearch-catalog
 ALL_SYSTEMS := $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/))))

@@ -169,11 +169,16 @@ type calibration struct {
 // openCalibration starts Postgres with some settings.
 func (a *app) openCalibration(
 	s sut.System, backend string, settings map[string]string,
-) (*calibration, error) {
+) (_ *calibration, err error) {
 	folder, err := os.MkdirTemp("", "stampede-calibrate-")
 	if err != nil {
 		return nil, withCode(exitEnvironment, err)
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(folder))
+		}
+	}()
 	servers := servers{backend: backend}
 	spec := servers.spec([]sut.Service{sut.Postgres}, a.logf)
 	spec.RunID, spec.Dir, spec.Postgres = newID(), folder, settings

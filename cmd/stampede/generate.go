@@ -121,7 +121,7 @@ func (g *generatorFlags) inPods() bool { return g.used() && g.engine == kubernet
 
 func (g *generatorFlags) used() bool { return g.count > 0 }
 
-// check refuses flags that make no sense.
+// checkGenerators refuses flags of generators that contradict each other.
 func (f *runFlags) checkGenerators() error {
 	g := &f.generatorFlags
 	switch {
@@ -146,6 +146,9 @@ func (f *runFlags) checkGenerators() error {
 			"reach", f.engine)
 	case f.advertise != "" && net.ParseIP(f.advertise) == nil:
 		return fmt.Errorf("--advertise is %q; expected an IP address of this machine", f.advertise)
+	case f.elsewhere() && net.ParseIP(f.advertise).IsLoopback():
+		return fmt.Errorf("--advertise is %s, which is each node's own; expected an address of this "+
+			"machine that the nodes reach", f.advertise)
 	case f.sideBySide:
 		return errors.New("--side-by-side: several generators offer the load of one design at a time")
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -132,8 +133,8 @@ func (f *runFlags) define(cmd *cobra.Command) {
 		"stampede clean removes them")
 	fl.StringVar(&f.target, "target", "", "judge the server at this `URL` instead of the designs")
 	fl.StringSliceVar(&f.without, "without", nil, "invariants that the target is not held to")
-	fl.IntVar(&f.count, "generators", 0, "let so many processes offer the load, each its part of "+
-		"it, in place of this one; the API is then served to them")
+	fl.IntVar(&f.count, "generators", 0, "split the load over so many generator processes; the "+
+		"API is then served over HTTP")
 	fl.StringVar(&f.engine, "engine", "local", "who places the generators: local, as processes of "+
 		"this machine, swarm, on the nodes of a Docker Swarm, or kubernetes, in a Job")
 	fl.StringVar(&f.image, "generator-image", containers.StampedeImage, "stampede's `image` on the "+
@@ -224,6 +225,9 @@ func (f *runFlags) checkTargetFlags() error {
 			admin.Redact(f.target))
 	case f.targetCA != "" && u.Scheme != "https":
 		return errors.New("--target-ca is for an https target")
+	case f.elsewhere() && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()):
+		return fmt.Errorf("--target is %s, and with --engine %s each node's own; expected an address "+
+			"that the nodes reach", f.target, f.engine)
 	case f.baseline != "":
 		return errors.New("--baseline names a design, and --target is judged alone")
 	}

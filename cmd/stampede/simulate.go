@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -56,7 +57,7 @@ func (f *runFlags) defineSimulated(cmd *cobra.Command) {
 		"put beside what was measured")
 	fl.StringVar(&f.sweep, "sweep", "", "simulate once for each `value` of the machine, of scale or "+
 		"of stores.max_conns: cores=2,4,8")
-	fl.Float64Var(&f.scale, "scale", 1, "so many times the load: rates, operations and users")
+	fl.Float64Var(&f.scale, "scale", 1, "multiply rates, operations and users by this")
 	fl.DurationVar(&f.timeout, "timeout", 0, "stop the run after this long, as Ctrl-C would")
 	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the run")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show phases and faults in a log")
@@ -73,7 +74,7 @@ func (f *runFlags) defineSimulated(cmd *cobra.Command) {
 // simulate runs the models of one scenario.
 func (a *app) simulate(name string, f runFlags) (err error) {
 	f.backend = "auto"
-	if f.scale <= 0 {
+	if !(f.scale > 0) || math.IsInf(f.scale, 1) {
 		return usage(errors.New("--scale must be more than zero"))
 	}
 	var measured *measuredRun
@@ -98,7 +99,12 @@ func (a *app) simulate(name string, f runFlags) (err error) {
 	if err := f.onMachine(a.interrupts.soft, whole.System); err != nil {
 		return usage(err)
 	}
-	if measured != nil {
+	switch {
+	case measured == nil:
+	case f.sweep != "": // whose page compares its values
+		f.seed = cmp.Or(f.seed, seedOf(measured.summary))
+		f.simulated.Machine.Stalls.Share = measured.stalls
+	default:
 		if err := a.holdAgainst(measured, &f); err != nil {
 			return err
 		}

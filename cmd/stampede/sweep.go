@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -40,7 +41,7 @@ func parseSweep(text string) (s sweeping, err error) {
 	}
 	for _, value := range strings.Split(list, ",") {
 		x, err := strconv.ParseFloat(value, 64)
-		if err != nil || x <= 0 {
+		if err != nil || !(x > 0) || math.IsInf(x, 1) {
 			return s, fmt.Errorf("--sweep has the value %q; expected numbers of more than 0", value)
 		}
 		s.values = append(s.values, x)
@@ -55,7 +56,7 @@ func parseSweep(text string) (s sweeping, err error) {
 func (f *runFlags) checkSweep() error {
 	var problems []error
 	for _, name := range []string{"against", "across-machines", "baseline", "fail-on", "format",
-		"json", "junit", "md", "metrics", "open", "repeats", "timeout"} {
+		"json", "junit", "md", "metrics", "open", "repeats", "timeout", "verbose"} {
 		if f.changed(name) {
 			problems = append(problems, fmt.Errorf("--%s is of no use with --sweep, which keeps no "+
 				"run", name))
@@ -89,6 +90,10 @@ func (a *app) sweepAll(name string, f runFlags) error {
 	if err != nil {
 		return usage(err)
 	}
+	seed, err := parseSeed(f.seed) // one for all values
+	if err != nil {
+		return usage(err)
+	}
 	root, err := os.MkdirTemp("", "stampede-sweep-")
 	if err != nil {
 		return withCode(exitEnvironment, err)
@@ -98,7 +103,7 @@ func (a *app) sweepAll(name string, f runFlags) error {
 		told.Designs = append(told.Designs, page.SweptDesign{Name: design})
 	}
 	for _, value := range s.values {
-		if err = a.sweepOne(a.interrupts.soft, root, f, s, value, &told); err != nil {
+		if err = a.sweepOne(a.interrupts.soft, root, f, s, value, seed, &told); err != nil {
 			break
 		}
 		a.logf("%s = %v is simulated", s.path, value)
@@ -106,7 +111,8 @@ func (a *app) sweepAll(name string, f runFlags) error {
 	if err = errors.Join(err, os.RemoveAll(root)); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s · %s, costs: %s\n", answer.SimulatedWord, s.path, told.Known)
+	fmt.Fprintf(a.stdout, "%s · %s, costs: %s, seed %d\n", answer.SimulatedWord, s.path, told.Known,
+		seed)
 	for _, d := range told.Designs {
 		a.tellSweep(s.path, d)
 	}
@@ -120,7 +126,8 @@ func (a *app) sweepAll(name string, f runFlags) error {
 
 // sweepOne simulates all designs with one value, and adds what came of it.
 func (a *app) sweepOne(
-	ctx context.Context, root string, f runFlags, s sweeping, value float64, told *page.Sweep,
+	ctx context.Context, root string, f runFlags, s sweeping, value float64, seed uint64,
+	told *page.Sweep,
 ) error {
 	machine, set, err := s.at(value, f.simulated.Machine)
 	if err != nil {
@@ -136,10 +143,6 @@ func (a *app) sweepOne(
 	}
 	if err != nil {
 		return err
-	}
-	seed, err := parseSeed(f.seed)
-	if err != nil {
-		return usage(err)
 	}
 	told.Question = plan.Scenario.Question
 	plan = plan.shortest()

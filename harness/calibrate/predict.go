@@ -135,7 +135,8 @@ func Order(samples []Sample) (right, pairs int, wrong []string) {
 				continue
 			}
 			pairs++
-			if (x.Measured < y.Measured) == (x.Predicted < y.Predicted) {
+			if x.Predicted != y.Predicted &&
+				(x.Measured < y.Measured) == (x.Predicted < y.Predicted) {
 				right++
 				continue
 			}

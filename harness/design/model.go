@@ -17,7 +17,6 @@ func (o *opener[S, P]) model(c *sim.Cluster, cfg sut.Config) (sut.Instance, erro
 	if err != nil {
 		return nil, o.opening("the model of ", err)
 	}
-	c.Kafka.Delivery = cfg.Delivery()
 	i := &simulated[S]{model: o.variant.Model(c, p, cfg), api: o.system.API}
 	n := max(1, cfg.Replicas[sut.APIRole])
 	i.domains = make([]S, n)

@@ -82,8 +82,8 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, int
 	switch {
 	case method == http.MethodPut:
 		within = time.Minute
-	case path == c.path(donePath): // the whole history is read once
-		within = 10 * time.Minute
+	case path == c.path(donePath):
+		within = doneBound
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -132,7 +132,7 @@ func (c *Client) now() time.Duration { return time.Since(c.epoch) }
 func (c *Client) compare(ctx context.Context, trips int) (Reading, error) {
 	r, err := compare(ctx, trips, c.now, func(ctx context.Context) (time.Duration, error) {
 		var m clockMessage
-		err := c.once(ctx, http.MethodGet, clockPath, nil, &m)
+		err := c.call(ctx, http.MethodGet, clockPath, nil, &m)
 		return m.Now, err
 	})
 	if err != nil {
@@ -167,6 +167,8 @@ func (c *Client) Beat(ctx context.Context, s Status) (o Orders, err error) {
 
 // Compare compares the clocks during the load.
 func (c *Client) Compare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
 	r, err := c.compare(ctx, loadTrips)
 	if err == nil {
 		c.mu.Lock()

@@ -24,6 +24,8 @@ const (
 	// beginIn is the time from the order to begin to the zero of the run's clock, in which the
 	// order reaches everybody.
 	beginIn = 500 * time.Millisecond
+	// doneBound is how long the coordinator may take to read a history that has come.
+	doneBound = 10 * time.Minute
 	// lookEvery is how often silent generators are looked for.
 	lookEvery = 250 * time.Millisecond
 )
@@ -55,8 +57,8 @@ type Settings struct {
 	Host string
 	// Folder is where what they record goes.
 	Folder string
-	// Targets says where the API is now.
-	Targets func() []string
+	// Targets are the base URLs of the API's servers.
+	Targets []string
 	// Logf takes what is worth a line.
 	Logf func(format string, args ...any)
 }
@@ -101,7 +103,7 @@ func Coordinate(s Settings) (*Coordinator, error) {
 		c.members = append(c.members, &member{Part: load.Part{Index: i, Of: s.Count}})
 	}
 	c.server = &http.Server{Handler: c.routes(), ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+		ReadTimeout: time.Minute, WriteTimeout: doneBound, MaxHeaderBytes: 64 << 10}
 	go func() { _ = c.server.Serve(listener) }() // which ends with Close
 	return c, nil
 }

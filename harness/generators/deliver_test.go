@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func coordinate(t *testing.T, n int) (*Coordinator, []*Client) {
 	t.Helper()
 	c, err := Coordinate(Settings{Count: n, Operations: "x", Folder: t.TempDir(), Logf: t.Logf,
-		Targets: func() []string { return []string{"http://127.0.0.1:9"} }})
+		Targets: []string{"http://127.0.0.1:9"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (l Local) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error)
 	if err != nil {
 		return nil, fmt.Errorf("starting generators: %w", err)
 	}
-	p := &placed{plan: filepath.Join(folder, "plan.yaml"), ended: b.Ended}
+	p := &placed{folder: folder, plan: filepath.Join(folder, "plan.yaml"), ended: b.Ended}
 	defer env.Undo(ctx, &err, p.Stop)
 	if err := os.WriteFile(p.plan, b.Plan, 0o600); err != nil {
 		return nil, fmt.Errorf("starting generators: %w", err)
@@ -61,6 +61,7 @@ func (l Local) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error)
 
 // placed are generators that are processes of this machine.
 type placed struct {
+	folder    string
 	plan      string
 	processes []local
 	ended     func(int, string)
@@ -115,6 +116,9 @@ func (p *placed) Stop(ctx context.Context) error {
 		errs = append(errs, one.Kill(ctx))
 	}
 	p.followed.Wait()
+	for _, one := range p.processes { // what one that was killed has recorded is of no use
+		errs = append(errs, os.RemoveAll(filepath.Join(p.folder, one.name)))
+	}
 	if err := os.Remove(p.plan); err != nil && !errors.Is(err, os.ErrNotExist) {
 		errs = append(errs, err)
 	}

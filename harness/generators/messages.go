@@ -41,7 +41,7 @@ type Orders struct {
 	// run's.
 	Begun bool          `json:"begun"`
 	Base  time.Duration `json:"base_ns"`
-	// Targets are the base URLs of the API's servers as they are now.
+	// Targets are the base URLs of the API's servers.
 	Targets []string `json:"targets"`
 	// Stop ends the load early, as an interruption does.
 	Stop bool `json:"stop"`

@@ -47,7 +47,7 @@ func (p Plan) File() []byte {
 		}
 		fmt.Fprintf(&b, "%s: |\n", text.name)
 		for line := range strings.Lines(text.text) {
-			b.WriteString("  " + line)
+			b.WriteString("  " + strings.TrimSuffix(line, "\n") + "\n")
 		}
 	}
 	return []byte(b.String())

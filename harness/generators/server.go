@@ -107,17 +107,18 @@ func (c *Coordinator) join(m *member, r *http.Request) (any, error) {
 		return nil, err
 	}
 	apart := time.Since(hello.Wall)
-	err := error(nil)
+	err, name := error(nil), ""
 	c.update(func() {
 		if m.hello != nil && m.hello.ID != hello.ID {
 			err = fmt.Errorf("%s has joined already, and is not started a second time", m.name())
 			return
 		}
 		m.hello = &hello
+		name = m.name()
 	})
 	if err == nil && apart.Abs() > wallApart {
 		c.settings.Logf("the wall clock of %s is %s from this machine's; no time is taken from it",
-			m.name(), apart.Round(time.Second))
+			name, apart.Round(time.Second))
 	}
 	return struct{}{}, err
 }
@@ -149,10 +150,9 @@ func (c *Coordinator) beat(m *member, r *http.Request) (any, error) {
 
 // orders is what every generator is to do now; changed is closed when that may be different.
 func (c *Coordinator) orders() (o Orders, changed <-chan struct{}) {
-	targets := c.settings.Targets()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o = Orders{Begun: c.begun, Targets: targets, Stop: c.stop}
+	o = Orders{Begun: c.begun, Targets: c.settings.Targets, Stop: c.stop}
 	if c.begun {
 		o.Base = c.base.Sub(c.epoch)
 	}
@@ -203,6 +203,12 @@ func (c *Coordinator) done(m *member, r *http.Request) (any, error) {
 	}
 	m.upload.Lock()
 	defer m.upload.Unlock()
+	c.mu.Lock()
+	again := m.recorded != nil && m.recorded.SHA256 == recorded.SHA256
+	c.mu.Unlock()
+	if again { // its answer was lost; the file may be merged by now
+		return struct{}{}, nil
+	}
 	path := c.HistoryFile(m.Index)
 	bytes, sum, err := digestOf(path)
 	if err != nil {

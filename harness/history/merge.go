@@ -109,6 +109,8 @@ type source struct {
 	name string
 	next func() (Record, error, bool)
 	stop func()
+	// some says that rec is a record of the file.
+	some bool
 }
 
 // advance takes the next record; it reports false at the end.
@@ -117,11 +119,11 @@ func (s *source) advance() (more bool, err error) {
 	if err != nil || !more {
 		return false, err
 	}
-	if s.rec.Op.ID != 0 && byTime(&s.rec, &rec) > 0 {
+	if s.some && byTime(&s.rec, &rec) > 0 {
 		return false, fmt.Errorf("history: %s is not in order: record %d, of %v, comes after one of %v",
 			s.name, rec.Seq, rec.when(), s.rec.when())
 	}
-	s.rec = rec
+	s.rec, s.some = rec, true
 	return true, nil
 }
 

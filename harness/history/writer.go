@@ -128,7 +128,7 @@ func (w *Writer) Shard() *Shard {
 
 // WaitForDisk makes workers wait where the writer would lose records, because as
 // many chunks as may wait for the disk do. Partial chunks then stay in memory
-// until Close. It is for a load in virtual time and for Merge, and is called before Shard.
+// until Close. It is for a load in virtual time, Sort and Merge, and is called before Shard.
 func (w *Writer) WaitForDisk() { w.waits.Store(true) }
 
 // Window writes a window at once, as a frame of its own. A window with the

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,7 +82,7 @@ func (g *generation) whole(ctx context.Context) error {
 	}
 	base, orders, err := g.client.Begin(ctx)
 	if err == nil {
-		err = g.targets.turnTo(orders.Targets)
+		err = g.targets.reach(orders.Targets)
 	}
 	if err != nil {
 		return err
@@ -138,7 +137,7 @@ func (g *generation) prepare() (operations string, err error) {
 	g.scenario, g.system = sc, system
 	g.targets = &targets{open: func(url string) (sut.Instance, error) {
 		return system.Target(url, cfg)
-	}, known: map[string]sut.Instance{}}
+	}}
 	g.targets.turn.Store(uint64(g.Index))
 	return operationsOf(plan, workload), os.MkdirAll(g.Folder, 0o700)
 }
@@ -209,9 +208,6 @@ func (g *generation) beat(ctx context.Context, live *load.Live, stop func()) err
 	compared := time.Now()
 	for sut.Pause(ctx, beatEvery) {
 		orders, err := g.client.Beat(ctx, generators.Status{Load: live.Snapshot()})
-		if err == nil {
-			err = g.targets.turnTo(orders.Targets)
-		}
 		if err != nil { // which means nothing once ctx has ended
 			return err
 		}
@@ -226,53 +222,35 @@ func (g *generation) beat(ctx context.Context, live *load.Live, stop func()) err
 	return nil
 }
 
-// targets are the servers of the API, which may move.
+// targets are clients of the servers of the API.
 type targets struct {
 	open func(url string) (sut.Instance, error)
 	turn atomic.Uint64
-	now  atomic.Pointer[[]sut.Instance]
-
-	mu    sync.Mutex
-	urls  []string
-	known map[string]sut.Instance
+	list []sut.Instance
 }
 
-// turnTo sends operations to the servers at these URLs from now on.
-func (t *targets) turnTo(urls []string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if slices.Equal(urls, t.urls) {
-		return nil
-	}
-	list := make([]sut.Instance, len(urls))
-	for i, url := range urls {
-		if t.known[url] == nil {
-			inst, err := t.open(url)
-			if err != nil {
-				return fmt.Errorf("making a client of %s: %w", url, err)
-			}
-			t.known[url] = inst
+// reach makes the clients of the servers at some URLs.
+func (t *targets) reach(urls []string) error {
+	for _, url := range urls {
+		inst, err := t.open(url)
+		if err != nil {
+			return fmt.Errorf("making a client of %s: %w", url, err)
 		}
-		list[i] = t.known[url]
+		t.list = append(t.list, inst)
 	}
-	t.urls = urls
-	t.now.Store(&list)
+	if len(t.list) == 0 {
+		return errors.New("the coordinator names no server of the API")
+	}
 	return nil
 }
 
 // Do performs an operation on the servers in turn.
 func (t *targets) Do(ctx context.Context, op history.Op) (history.Reply, error) {
-	list := t.now.Load()
-	if list == nil || len(*list) == 0 {
-		return history.Reply{}, fmt.Errorf("%w: there is no server of the API", sut.ErrRefused)
-	}
-	return (*list)[(t.turn.Add(1)-1)%uint64(len(*list))].Do(ctx, op)
+	return t.list[(t.turn.Add(1)-1)%uint64(len(t.list))].Do(ctx, op)
 }
 
 func (t *targets) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, inst := range t.known {
+	for _, inst := range t.list {
 		_ = closing("a client", inst.Close) // the load is over
 	}
 }

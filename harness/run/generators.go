@@ -24,7 +24,8 @@ import (
 const (
 	// beginBound is how long generators may take from being placed to being ready.
 	beginBound = 90 * time.Second
-	// collectBound is how long they may take at most to hand over what they recorded.
+	// collectBound is how long they may take at most to hand over what they recorded; only an engine
+	// that can end them holds them to it (env.Batch.Within).
 	collectBound = 15 * time.Minute
 )
 
@@ -49,13 +50,14 @@ type Generators struct {
 type fleet struct {
 	*generators.Coordinator
 	placed   env.Placed
+	count    int
 	folder   string
 	recorded []*generators.Recorded
 }
 
 // assemble places the generators of a trial and waits until all are ready. What goes wrong before
 // the first load of a run is its environment's.
-func (r *runner) assemble(slot rundir.Slot, workload sut.Workload, urls func() []string) (
+func (r *runner) assemble(slot rundir.Slot, workload sut.Workload, urls []string) (
 	_ *fleet, err error,
 ) {
 	defer func() {
@@ -64,7 +66,7 @@ func (r *runner) assemble(slot rundir.Slot, workload sut.Workload, urls func() [
 		}
 	}()
 	name := strings.TrimSuffix(filepath.Base(rundir.AuditName(slot.Variant, slot.Repeat)), ".json")
-	f := &fleet{folder: r.dir.File("generators/" + name)}
+	f := &fleet{count: r.Generators.Count, folder: r.dir.File("generators/" + name)}
 	operations := operationsOf(r.plan, workload)
 	f.Coordinator, err = generators.Coordinate(generators.Settings{Count: r.Generators.Count,
 		Operations: operations, Host: r.Generators.Host, Folder: f.folder, Targets: urls,
@@ -182,14 +184,20 @@ func (f *fleet) merge(w *history.Writer) (err error) {
 	return err
 }
 
-// close ends the generators.
+// close ends the generators, and removes what they recorded and nobody has merged.
 func (f *fleet) close(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	if err := errors.Join(f.placed.Stop(ctx), f.Close()); err != nil {
+	err := errors.Join(f.placed.Stop(ctx), f.Close())
+	for i := range f.count {
+		if gone := os.Remove(f.HistoryFile(i)); !errors.Is(gone, os.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("ending the generators: %w", err)
 	}
 	return nil

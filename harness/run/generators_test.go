@@ -200,6 +200,11 @@ func TestAForeignPlan(t *testing.T) {
 	if read, err := generators.ReadPlan("plan.yaml", good.File()); err != nil || read != good {
 		t.Errorf("%+v, %v; want %+v", read, err, good)
 	}
+	bare := good // a file may lack its last newline
+	bare.TargetCA = strings.TrimSuffix(good.TargetCA, "\n")
+	if read, err := generators.ReadPlan("plan.yaml", bare.File()); err != nil || read != good {
+		t.Errorf("%+v, %v; want %+v", read, err, good)
+	}
 	for text, want := range map[string]string{
 		"run: r\ngenerators: 0\n":           "plan.yaml:2",
 		"run: r\nsede: 3\n":                 "sede",

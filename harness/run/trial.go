@@ -138,7 +138,7 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *trial, inst sut.In
 	}
 	var others *fleet
 	if r.Generators != nil {
-		others, err = r.assemble(slot, workload, func() []string { return r.urls(roles) })
+		others, err = r.assemble(slot, workload, r.urls(roles))
 		if err != nil {
 			return err
 		}

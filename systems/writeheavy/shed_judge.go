@@ -109,11 +109,11 @@ func (j judged) classesKept() {
 
 // inverted looks at what was taken between two adds of a class that were refused.
 func (j judged) inverted(first uint64, last Decision, taken map[int][]uint64) {
-	for class, ids := range taken {
-		if class < len(j.Contract.Bursts) && int64(len(ids)) > j.Contract.Bursts[class] {
+	for class, most := range j.Contract.Bursts {
+		if ids := taken[class]; int64(len(ids)) > most {
 			j.Violate([]uint64{first, ids[0], last.ID}, "operations %d and %d of class %s were refused, "+
-				"and %d less important ones taken in between; %d may be", first, last.ID, last.Class,
-				len(ids), j.Contract.Bursts[class])
+				"and %d less important ones taken in between; %d may be", first, last.ID, last.Class, len(ids),
+				most)
 		}
 	}
 }

@@ -117,8 +117,8 @@ func (p *Provider) settle(ctx context.Context, e *engine, keep bool) error {
 	return err
 }
 
-// Sweep implements env.Sweeper: containers and volumes whose owner was a
-// process of this machine and is dead.
+// Sweep implements env.Sweeper: containers, volumes, and services and secrets of a swarm, whose
+// owner was a process of this machine and is dead.
 func (*Provider) Sweep(ctx context.Context, dry bool) ([]string, error) {
 	e, err := connect(ctx)
 	if err != nil {

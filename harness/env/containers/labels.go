@@ -32,8 +32,8 @@ func ownLabels(runID, cluster string) (map[string]string, error) {
 	return labels, nil
 }
 
-// RemoveRun removes every container and volume of a run, whoever started
-// them. It is for a guard that outlives a run; no engine means nothing to do.
+// RemoveRun removes every container and volume of a run, and every service and secret of a swarm,
+// whoever started them. It is for a guard that outlives a run; no engine means nothing to do.
 func RemoveRun(ctx context.Context, runID string) error {
 	e, err := connect(ctx)
 	if err != nil {

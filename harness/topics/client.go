@@ -9,8 +9,15 @@ import (
 	"stampede/harness/sut"
 )
 
-// leastRequest is the shortest time that the driver takes for an answer.
-const leastRequest = 100 * time.Millisecond
+const (
+	// leastRequest is the shortest time that the driver takes for an answer.
+	leastRequest = 100 * time.Millisecond
+	// mostRest is how long the driver waits at most before it tries again.
+	mostRest = time.Second
+)
+
+// backOff is how long the driver waits after so many failures.
+func backOff(fails int) time.Duration { return mostRest >> max(3-fails, 0) }
 
 // Options are what every client of a run starts from: the brokers, and what
 // the scenario says about acknowledgement, batches and fetches. A record that
@@ -77,6 +84,9 @@ func options(cfg sut.Config) ([]kgo.Opt, error) {
 		// A broker that is silent is given up, and its connection with it.
 		kgo.RequestTimeoutOverhead(max(cfg.Timeout, leastRequest)),
 		kgo.RecordDeliveryTimeout(cfg.Delivery()),
+		kgo.ProduceRequestTimeout(cfg.Delivery()),
+		// A broker that is back is found soon.
+		kgo.RetryBackoffFn(backOff), kgo.MetadataMinAge(mostRest),
 		kgo.FetchMinBytes(int32(max(k.FetchMinBytes, 1))),
 		kgo.FetchMaxWait(k.FetchMaxWait.D()),
 		kgo.FetchMaxBytes(int32(k.FetchMaxBytes)),

@@ -19,6 +19,18 @@ const (
 	askBound = time.Second
 )
 
+// leastRebalance is how long members have at least to finish what they are at before a rebalance.
+const leastRebalance = 5 * time.Second
+
+// InGroup are the options of a client that reads a topic as a member of a group, both by their
+// whole names, from the beginning of what the group has not committed. Who is silent for a session
+// loses its partitions.
+func InGroup(group, topic string, session time.Duration) []kgo.Opt {
+	return []kgo.Opt{kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(session),
+		kgo.HeartbeatInterval(session / 8), kgo.RebalanceTimeout(max(session, leastRebalance))}
+}
+
 // Member is a client as a member of a consumer group. The driver does not say
 // whether it is one: the generation that it knows stays when the group has put it
 // out, and is there before it has partitions.

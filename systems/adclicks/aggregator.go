@@ -75,13 +75,9 @@ func aggregatorRole(change func(*aggregator)) role {
 
 // member are the options of a member of a group, which gives partitions up between two polls only.
 func member(st *opened, topic, group string, more ...kgo.Opt) []kgo.Opt {
-	session := st.Params.SessionTimeout.D()
-	return append(more, kgo.ConsumerGroup(topics.Name(st.Config, group)),
-		kgo.ConsumeTopics(topics.Name(st.Config, topic)), kgo.BlockRebalanceOnPoll(),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SessionTimeout(session), kgo.HeartbeatInterval(session/8),
-		kgo.RebalanceTimeout(max(session, 5*time.Second)))
+	return slices.Concat(more, topics.InGroup(topics.Name(st.Config, group),
+		topics.Name(st.Config, topic), st.Params.SessionTimeout.D()), []kgo.Opt{
+		kgo.BlockRebalanceOnPoll(), kgo.Balancers(kgo.CooperativeStickyBalancer())})
 }
 
 // run works until ctx is cancelled or something fails.

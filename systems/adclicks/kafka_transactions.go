@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -70,7 +71,11 @@ func takeDecision(p *partition, r *kgo.Record) error {
 // decideInTransactions works until ctx is cancelled or a transaction is not committed.
 func decideInTransactions(ctx context.Context, st *opened) error {
 	a := newAggregator(st)
-	lost := func(_ context.Context, _ *kgo.Client, gone map[string][]int32) { a.lose(gone) }
+	var lost atomic.Bool // partitions, since the last transaction
+	lose := func(_ context.Context, _ *kgo.Client, gone map[string][]int32) {
+		lost.Store(true)
+		a.lose(gone)
+	}
 	opts, err := topics.Transactional(st.Config, fmt.Sprint("aggregator-", st.Config.Replica),
 		transactionTimeout)
 	if err != nil {
@@ -78,13 +83,26 @@ func decideInTransactions(ctx context.Context, st *opened) error {
 	}
 	session, err := kgo.NewGroupTransactSession(append(opts, member(st, topicClicks, a.group,
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.AdjustFetchOffsetsFn(a.committed), kgo.OnPartitionsRevoked(lost),
-		kgo.OnPartitionsLost(lost))...)...)
+		kgo.AdjustFetchOffsetsFn(a.committed), kgo.OnPartitionsRevoked(lose),
+		kgo.OnPartitionsLost(lose))...)...)
 	if err != nil {
 		return fmt.Errorf("making a client with transactions: %w", err)
 	}
 	defer session.CloseAllowingRebalance()
-	return a.loop(ctx, session.Client(), func() error { return a.transact(ctx, session) })
+	if err := endOld(ctx, st, session.Client()); err != nil {
+		return err
+	}
+	return a.loop(ctx, session.Client(), func() error { return a.transact(ctx, session, &lost) })
+}
+
+// endOld aborts what an earlier life has left open, for which the group's offsets would wait.
+func endOld(ctx context.Context, st *opened, client *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
+	defer cancel()
+	if _, _, err := client.ProducerID(ctx); err != nil {
+		return fmt.Errorf("ending the last life's transaction: %w", err)
+	}
+	return nil
 }
 
 // committed takes partitions over at the offsets that are committed, once the sink has everything
@@ -117,10 +135,17 @@ func (a *aggregator) committed(
 	return offsets, nil
 }
 
-// transact decides what a poll brings in one transaction.
-func (a *aggregator) transact(ctx context.Context, session *kgo.GroupTransactSession) error {
+// transact decides what a poll brings in one transaction. The session aborts the first one after
+// partitions were lost, so that an empty one is ended then; what was polled is polled again.
+func (a *aggregator) transact(
+	ctx context.Context, session *kgo.GroupTransactSession, lost *atomic.Bool,
+) error {
 	fetches, err := topics.Poll(ctx, a.every, session.PollRecords, atOnce)
 	if err != nil || fetches.NumRecords() == 0 {
+		return err
+	}
+	if lost.Swap(false) {
+		_, err := a.end(ctx, session, kgo.TryAbort)
 		return err
 	}
 	if err := session.Begin(); err != nil {
@@ -130,10 +155,7 @@ func (a *aggregator) transact(ctx context.Context, session *kgo.GroupTransactSes
 	if failed == nil {
 		a.Config.Passed(placeDecided)
 	}
-	// End waits for the group's next heartbeat, and a group that is failing waits for us.
-	ending, cancel := context.WithTimeout(ctx, stores.Timeout(a.Config))
-	defer cancel()
-	done, err := session.End(ending, kgo.TransactionEndTry(failed == nil))
+	done, err := a.end(ctx, session, kgo.TransactionEndTry(failed == nil))
 	switch {
 	case failed != nil || err != nil:
 		return errors.Join(failed, err)
@@ -142,6 +164,16 @@ func (a *aggregator) transact(ctx context.Context, session *kgo.GroupTransactSes
 	}
 	a.Config.Passed(placeStored)
 	return nil
+}
+
+// end ends a transaction within the stores' timeout: it waits for the group's next heartbeat, and a
+// group that is failing waits for us.
+func (a *aggregator) end(
+	ctx context.Context, session *kgo.GroupTransactSession, how kgo.TransactionEndTry,
+) (committed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(a.Config))
+	defer cancel()
+	return session.End(ctx, how)
 }
 
 // decide decides clicks and writes the decisions.

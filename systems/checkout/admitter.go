@@ -133,11 +133,9 @@ const queueSession = 2 * time.Second
 // reader is a member of the group of workers.
 func reader(st *opened) (*kgo.Client, *topics.Member, error) {
 	group := topics.Name(st.Config, workerGroup)
-	client, err := topics.Open(st.Config, kgo.ConsumerGroup(group),
-		kgo.ConsumeTopics(topics.Name(st.Config, checkoutTopic)),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.BlockRebalanceOnPoll(),
-		kgo.SessionTimeout(queueSession), kgo.HeartbeatInterval(queueSession/8),
-		kgo.DisableAutoCommit())
+	client, err := topics.Open(st.Config, append(
+		topics.InGroup(group, topics.Name(st.Config, checkoutTopic), queueSession),
+		kgo.BlockRebalanceOnPoll(), kgo.DisableAutoCommit())...)
 	if err != nil {
 		return nil, nil, err
 	}

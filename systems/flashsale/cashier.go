@@ -45,12 +45,9 @@ func cashier() role {
 
 // serveLines serves until ctx is over or Kafka reports an error.
 func serveLines(ctx context.Context, st *opened) error {
-	client, err := lineClient(st.Config,
-		kgo.ConsumerGroup(topics.Name(st.Config, cashierGroup)),
-		kgo.ConsumeTopics(topics.Name(st.Config, ticketsTopic)),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SessionTimeout(cashierSession), kgo.HeartbeatInterval(cashierSession/8),
-		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(cashierSession/8))
+	client, err := lineClient(st.Config, append(topics.InGroup(
+		topics.Name(st.Config, cashierGroup), topics.Name(st.Config, ticketsTopic), cashierSession),
+		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(cashierSession/8))...)
 	if err != nil {
 		return err
 	}

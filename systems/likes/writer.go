@@ -29,8 +29,7 @@ const (
 	pollSize  = 10 * batchSize
 	// session is how long a worker may be silent before another one takes its
 	// partitions. One that is started again under its name has them at once.
-	session   = 2 * time.Second
-	heartbeat = session / 8
+	session = 2 * time.Second
 )
 
 // worker is what makes a difference in how the log is brought to the ledger.
@@ -84,11 +83,9 @@ func followLedger(b *backend) worker { return ledgerWorker{b} }
 // writeBehind works until ctx is cancelled or something fails.
 func (b *backend) writeBehind(ctx context.Context, w worker) error {
 	name := RoleLedger + "-" + strconv.Itoa(b.Config.Replica)
-	client, err := topics.Open(b.Config, append(w.start(),
-		kgo.ConsumerGroup(b.log.group), kgo.ConsumeTopics(b.log.topic), kgo.InstanceID(name),
-		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll())...)
+	client, err := topics.Open(b.Config, append(append(w.start(),
+		topics.InGroup(b.log.group, b.log.topic, session)...),
+		kgo.InstanceID(name), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll())...)
 	if err != nil {
 		return err
 	}

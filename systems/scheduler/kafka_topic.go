@@ -81,11 +81,9 @@ func (t *topic) join() (err error) {
 		return nil
 	}
 	group := topics.Name(t.cfg, executorGroup)
-	t.consumer, err = topics.Open(t.cfg, kgo.ConsumerGroup(group),
-		kgo.ConsumeTopics(topics.Name(t.cfg, pickedTopic)),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SessionTimeout(executorSession), kgo.HeartbeatInterval(executorSession/8),
-		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(executorSession/8))
+	t.consumer, err = topics.Open(t.cfg, append(
+		topics.InGroup(group, topics.Name(t.cfg, pickedTopic), executorSession),
+		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(executorSession/8))...)
 	if err == nil {
 		t.member = topics.NewMember(t.consumer, group)
 	}

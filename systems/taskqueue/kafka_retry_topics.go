@@ -129,10 +129,8 @@ func (k *kafkaJobs) hear(ctx context.Context) ([]int64, error) {
 // reader is a member of a group. Its offsets are committed as it reads: the table knows what is
 // still to be done.
 func reader(st *opened, group, topic string) (*kgo.Client, error) {
-	return topics.Open(st.Config, kgo.ConsumerGroup(topics.Name(st.Config, group)),
-		kgo.ConsumeTopics(topics.Name(st.Config, topic)),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SessionTimeout(kafkaSession), kgo.HeartbeatInterval(kafkaSession/8))
+	return topics.Open(st.Config, topics.InGroup(topics.Name(st.Config, group),
+		topics.Name(st.Config, topic), kafkaSession)...)
 }
 
 // poll reads what there is, or comes within a time.

@@ -156,19 +156,14 @@ func (m *member) membership(p Params) []kgo.Opt {
 	if p.Balancing == Eager {
 		balancer = kgo.StickyBalancer()
 	}
-	session := p.SessionTimeout.D()
-	opts := []kgo.Opt{
-		kgo.ConsumerGroup(m.group), kgo.ConsumeTopics(m.topic),
+	opts := append(topics.InGroup(m.group, m.topic, p.SessionTimeout.D()),
 		kgo.Balancers(balancer), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-		kgo.SessionTimeout(session), kgo.HeartbeatInterval(session / 6),
-		kgo.RebalanceTimeout(max(session, 5*time.Second)),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) {
 			m.revoked(ctx, gone[m.topic], true)
 		}),
 		kgo.OnPartitionsLost(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) {
 			m.revoked(ctx, gone[m.topic], false)
-		}),
-	}
+		}))
 	if m.byCommits {
 		return append(opts, kgo.OnPartitionsAssigned(
 			func(_ context.Context, _ *kgo.Client, come map[string][]int32) {

@@ -60,8 +60,6 @@ const (
 	PollMost = 2000
 	// PollWait is how long one is waited for.
 	PollWait = 100 * time.Millisecond
-	// rebalance is how long members have at least to store what they give up.
-	rebalance = 5 * time.Second
 )
 
 // Run reads until ctx is cancelled, and then stores what it has read. After an error it forgets
@@ -74,11 +72,9 @@ func (r *Reader) Run(ctx context.Context) error {
 			r.leave(ctx, list[r.topic], orderly)
 		}
 	}
-	client, err := topics.Open(r.Config, kgo.ConsumerGroup(group), kgo.ConsumeTopics(r.topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
-		kgo.BlockRebalanceOnPoll(), kgo.SessionTimeout(r.Session), kgo.HeartbeatInterval(r.Session/6),
-		kgo.RebalanceTimeout(max(r.Session, rebalance)), kgo.AdjustFetchOffsetsFn(r.come),
-		kgo.OnPartitionsRevoked(gone(true)), kgo.OnPartitionsLost(gone(false)))
+	client, err := topics.Open(r.Config, append(topics.InGroup(group, r.topic, r.Session),
+		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.AdjustFetchOffsetsFn(r.come),
+		kgo.OnPartitionsRevoked(gone(true)), kgo.OnPartitionsLost(gone(false)))...)
 	if err != nil {
 		return err
 	}

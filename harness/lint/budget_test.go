@@ -27,7 +27,7 @@ func budgets() map[string]budget {
 		"reservation": {2760, 1000}, // 750 are models
 		// two paths, erasure, and a migration, which were to be writeheavy's
 		"positions":      {2670, 1000},
-		"commentary":     {2560, 1000}, // eleven designs, an archive, and what HTTP says of caches
+		"commentary":     {2500, 1000}, // eleven designs, an archive, and what HTTP says of caches
 		"recentsearches": {2360, 1000}, // eight designs, three stores, an archive, a log
 		// eight designs: windows that roll in Go, in Lua and in SQL, and an oracle that has none
 		"autocomplete": {2720, 1000},
@@ -39,7 +39,7 @@ func budgets() map[string]budget {
 		"checkout": {4810, 1500},
 		// thirteen designs; the log of what is shed, losses of asynchronous commits, and their judges;
 		// 990 lines are models
-		"writeheavy": {4885, 1810},
+		"writeheavy": {4885, 1805},
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -76,12 +75,6 @@ func archive(ctx context.Context, st *opened, match uint64) error {
 	})
 }
 
-// archived reads the comments of a match that are in the archive. What was archived twice counts as
-// it was the last time.
-func archived(ctx context.Context, st *opened, match uint64) (list []Comment, err error) {
-	return objects.All[Comment](ctx, objects.In(st.DB), shelf(match))
-}
-
 // past reads older comments: rows first, and then the archive, to which they may have gone
 // meanwhile.
 func past(ctx context.Context, st *opened, req PastRequest) (Past, error) {
@@ -89,7 +82,7 @@ func past(ctx context.Context, st *opened, req PastRequest) (Past, error) {
 	p := Past{v.version, v.comments}
 	if err == nil && p.Version > 0 && len(p.Comments) < req.Most {
 		var old []Comment
-		old, err = archived(ctx, st, req.Match)
+		old, err = objects.All[Comment](ctx, objects.In(st.DB), shelf(req.Match))
 		p.Comments = older(p.Comments, old, req)
 	}
 	return p, stores.Failed("reading older comments", err)
@@ -115,28 +108,4 @@ func changes(ctx context.Context, st *opened) ([]ChangeRow, error) {
 	list, err := stores.Collect[ChangeRow](ctx, st.DB, `SELECT op, match_id, version, comment, ball,
 		said FROM changes ORDER BY match_id, version`)
 	return list, stores.Failed("reading all changes", err)
-}
-
-// audit reads what viewers are shown of the matches that have changes.
-func audit(
-	ctx context.Context, st *opened, list []ChangeRow, look func(match uint64) (view, error),
-) (a Audit, err error) {
-	a.Changes = list
-	a.Pages, a.Past = []PageRow{}, []PageRow{}
-	for i, c := range a.Changes {
-		if i > 0 && a.Changes[i-1].Match == c.Match {
-			continue
-		}
-		v, err := look(c.Match)
-		if err != nil {
-			return a, err
-		}
-		a.Pages = append(a.Pages, PageRow{c.Match, v.version, v.since(0)})
-		all, err := past(ctx, st, PastRequest{Match: c.Match, Before: maxID, Most: math.MaxInt32})
-		if err != nil {
-			return a, err
-		}
-		a.Past = append(a.Past, PageRow{c.Match, all.Version, all.Comments})
-	}
-	return a, nil
 }

@@ -63,9 +63,7 @@ func readView(found []any) (v view, err error) {
 }
 
 // script runs a script in Redis.
-func script(
-	ctx context.Context, st *opened, text string, keys []string, args ...any,
-) *redis.Cmd {
+func script(ctx context.Context, st *opened, text string, keys []string, args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
 	defer cancel()
 	return redis.NewScript(text).Run(ctx, st.Redis, keys, args...)

@@ -3,6 +3,7 @@ package commentary
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 
@@ -114,6 +115,8 @@ func Decoders(text string) error {
 			return errors.New("a comment changed")
 		}
 	}
-	_, _ = readUnwritten(text) // it must not panic
+	if c, err := readUnwritten(text); err == nil && (max(c.ID, c.Match) > math.MaxInt64) {
+		return errors.New("an identity that no store takes")
+	}
 	return nil
 }

@@ -2,6 +2,7 @@ package commentary
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -113,12 +114,6 @@ type answered struct {
 	body    uint64
 }
 
-// hashed is what the hash of some comments follows from: the hash of all but the last, and that.
-type hashed struct {
-	before uint64
-	last   Comment
-}
-
 // asked is a change as its client knows it.
 type asked struct {
 	check.VersionChange
@@ -223,11 +218,8 @@ func (s *seen) look(m *seenMatch, rec *history.Record) sighting {
 	}
 	at.bytes = len(rec.Reply.Body)
 	if l.ETag != "" {
-		body := uint64(0)
-		for _, c := range l.Comments {
-			body = maphash.Comparable(s.hash, hashed{body, c})
-		}
-		m.tag(&at, answered{at.Op, l.Version, body})
+		body, _ := json.Marshal(slices.Concat([]Comment{}, l.Comments)) // it never fails
+		m.tag(&at, answered{at.Op, l.Version, maphash.Bytes(s.hash, body)})
 	}
 	want := view{l.Version, m.shown(l.Version, math.MaxInt64, newest)}.since(req.Since)
 	at.wrong = differ(l.Version, l.Comments, want)

@@ -2,8 +2,8 @@ package commentary
 
 import (
 	"context"
+	"math"
 	"strconv"
-	"sync"
 	"time"
 
 	"stampede/systems/internal/queue"
@@ -34,8 +34,8 @@ func longPoll() variant {
 	v.Open = func(_ context.Context, st *opened) (Commentary, error) {
 		d := rowsPlan()
 		d.beside = []string{`SELECT pg_notify('` + channel + `', $1::text)`}
-		w := &waiting{server: newServer(st, d), matches: map[uint64]chan struct{}{}}
-		w.listener = queue.Listen(st.Config, st.DB, channel, w.wakeAll, w.heard)
+		w := &waiting{server: newServer(st, d), waiters: queue.NewWaiters()}
+		w.listener = queue.Listen(st.Config, st.DB, channel, w.waiters.WakeAll, w.heard)
 		return w, nil
 	}
 	return v
@@ -44,34 +44,27 @@ func longPoll() variant {
 // channel is where changes are told of, by their match.
 const channel = "commentary"
 
-// waiting is an API whose viewers wait.
+// waiting is an API whose viewers wait, each for a match.
 type waiting struct {
 	server
 	listener *queue.Listener
-
-	mu sync.Mutex
-	// matches has a channel for each match that somebody waits for. It is closed by a change.
-	matches map[uint64]chan struct{}
+	waiters  *queue.Waiters
 }
 
 // Latest reads what is new, or waits for it.
 func (w *waiting) Latest(ctx context.Context, req LatestRequest) (Latest, error) {
-	changed := w.next(req.Match) // before the read, so that no change is missed
+	match := strconv.FormatUint(req.Match, 10)
+	one := w.waiters.Join(match, 1) // before the read, so that no change is missed
+	defer one.Leave()
 	l, err := w.server.Latest(ctx, req)
 	wait := min(time.Duration(req.Wait)*time.Millisecond, w.DB.Timeout/2)
 	if err != nil || l.Version > req.Since || wait == 0 {
 		return l, err
 	}
-	enough := time.NewTimer(wait)
-	defer enough.Stop()
-	select {
-	case <-changed:
-	case <-enough.C:
-		return l, nil
-	case <-ctx.Done():
-		return l, ctx.Err()
+	if err := one.Wait(ctx, wait); err != nil || !one.Leave() {
+		return l, err
 	}
-	read, err, _ := w.flights.Do(strconv.FormatUint(req.Match, 10), func() (any, error) {
+	read, err, _ := w.flights.Do(match, func() (any, error) {
 		return kept(context.WithoutCancel(ctx), w.opened, req.Match)
 	})
 	v, _ := read.(view)
@@ -84,36 +77,10 @@ func (w *waiting) Latest(ctx context.Context, req LatestRequest) (Latest, error)
 	return w.answer(req, v, ""), nil
 }
 
-// next returns what is closed by the next change of a match.
-func (w *waiting) next(match uint64) <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.matches[match] == nil {
-		w.matches[match] = make(chan struct{})
-	}
-	return w.matches[match]
-}
-
 // heard wakes those who wait for a match.
-func (w *waiting) heard(payload string) error {
-	match, err := strconv.ParseUint(payload, 10, 64)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if changed := w.matches[match]; changed != nil {
-		close(changed)
-		delete(w.matches, match)
-	}
-	return err
-}
-
-// wakeAll wakes everyone: changes may have been missed.
-func (w *waiting) wakeAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for match, changed := range w.matches {
-		close(changed)
-		delete(w.matches, match)
-	}
+func (w *waiting) heard(match string) error {
+	w.waiters.Wake(match, math.MaxInt)
+	return nil
 }
 
 // Close ends the listening.

@@ -84,9 +84,7 @@ func (b *board) comments(match uint64) []commentary.Comment {
 }
 
 // Latest shows the newest thirty, and names what it shows by what was written.
-func (b *board) Latest(
-	_ context.Context, req commentary.LatestRequest,
-) (commentary.Latest, error) {
+func (b *board) Latest(_ context.Context, req commentary.LatestRequest) (commentary.Latest, error) {
 	l := commentary.Latest{Version: int64(len(b.matches[req.Match])), NextPoll: 500,
 		Comments: []commentary.Comment{}}
 	l.ETag = fmt.Sprintf("%q", fmt.Sprint(l.Version))

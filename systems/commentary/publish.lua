@@ -30,8 +30,9 @@ redis.call('ZADD', KEYS[1], id, string.format('{"id":%s,"version":%d,"ball":%s,"
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - ARGV[6])
 local kept = {tostring(version), id, ball}
 redis.call('HSET', KEYS[3], ARGV[1], cjson.encode(kept))
-redis.call('RPUSH', KEYS[5], cjson.encode({id = ARGV[1], match = ARGV[2], version = kept[1], comment = id,
-    ball = ball, text = ARGV[5]}))
+redis.call('RPUSH', KEYS[5], string.format(
+    '{"op_id":%s,"match":%s,"version":%d,"comment":%s,"ball":%s,"text":%s}', ARGV[1], ARGV[2], version, id,
+    cjson.encode(ball), cjson.encode(ARGV[5])))
 for i = 1, 4 do
     redis.call('PEXPIRE', KEYS[i], ARGV[7])
 end

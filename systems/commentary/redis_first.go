@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -101,10 +102,7 @@ const (
 )
 
 // keepInRedis adds a change to Redis, once, and gives it its version.
-func keepInRedis(
-	ctx context.Context, st *opened, c *ChangeRow,
-	base epoch,
-) error {
+func keepInRedis(ctx context.Context, st *opened, c *ChangeRow, base epoch) error {
 	keys := append(liveKeys(st, c.Match), st.Key(unwritten))
 	for range begins {
 		got, err := script(ctx, st, publishLua, keys, c.ID, c.Match, c.Comment, c.Ball, c.Text, newest,
@@ -127,10 +125,7 @@ func keepInRedis(
 
 // begin begins an epoch of a match in a run of Redis. In a later run it does nothing, for that may
 // have begun a higher epoch meanwhile.
-func begin(
-	ctx context.Context, st *opened, match uint64, run string,
-	base epoch,
-) error {
+func begin(ctx context.Context, st *opened, match uint64, run string, base epoch) error {
 	v, err := kept(ctx, st, match)
 	if err == nil {
 		v.version, err = base(ctx, st, v)
@@ -151,8 +146,7 @@ func liveKeys(st *opened, match uint64) []string {
 
 // live reads a match in Redis, and while that is away, in Postgres.
 func live(
-	ctx context.Context, st *opened, match uint64, known int64,
-	base epoch,
+	ctx context.Context, st *opened, match uint64, known int64, base epoch,
 ) (view, error) {
 	for range begins {
 		found, err := script(ctx, st, readLua, liveKeys(st, match), known).Slice()
@@ -225,22 +219,12 @@ func writer() role {
 		}}
 }
 
-// unwrittenRow is a change as publish.lua appends it: numbers are texts there.
-type unwrittenRow struct {
-	ID      uint64 `json:"id,string"`
-	Match   uint64 `json:"match,string"`
-	Version int64  `json:"version,string"`
-	Comment int64  `json:"comment,string"`
-	Ball    string `json:"ball"`
-	Text    string `json:"text"`
-}
-
-func readUnwritten(text string) (ChangeRow, error) {
-	var row unwrittenRow
-	if json.Unmarshal([]byte(text), &row) != nil {
-		return ChangeRow{}, errMalformed
+// readUnwritten reads a change as publish.lua appends it.
+func readUnwritten(text string) (c ChangeRow, err error) {
+	if json.Unmarshal([]byte(text), &c) != nil || max(c.ID, c.Match) > math.MaxInt64 {
+		return ChangeRow{}, errMalformed // no store takes such identities
 	}
-	return ChangeRow(row), nil
+	return c, nil
 }
 
 // write writes changes in one transaction. One that is there already changes nothing.

@@ -2,7 +2,9 @@ package commentary
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -35,19 +37,26 @@ func inPostgres(v variant, d plan) variant {
 	return v
 }
 
-// audited reads what viewers are shown as they are.
+// audited reads what viewers are shown of the matches that have changes.
 func audited(
 	d plan, changes func(context.Context, *opened) ([]ChangeRow, error),
 ) func(context.Context, *opened) (any, error) {
 	return func(ctx context.Context, st *opened) (any, error) {
 		list, err := changes(ctx, st)
-		if err != nil {
-			return nil, err
+		a, s := Audit{Changes: list, Pages: []PageRow{}, Past: []PageRow{}}, newServer(st, d)
+		for i, c := range list {
+			if i > 0 && list[i-1].Match == c.Match {
+				continue
+			}
+			v, failed := s.look(s, ctx, c.Match, -1)
+			all, wrong := past(ctx, st, PastRequest{Match: c.Match, Before: maxID, Most: math.MaxInt32})
+			if err = errors.Join(err, failed, wrong); err != nil {
+				break
+			}
+			a.Pages = append(a.Pages, PageRow{c.Match, v.version, v.since(0)})
+			a.Past = append(a.Past, PageRow{c.Match, all.Version, all.Comments})
 		}
-		s := newServer(st, d)
-		return audit(ctx, st, list, func(match uint64) (view, error) {
-			return s.look(s, ctx, match, -1)
-		})
+		return a, err
 	}
 }
 

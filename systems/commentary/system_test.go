@@ -76,7 +76,7 @@ func TestOtherWords(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte(`{"id":1,"version":2,"ball":"1.1","text":"six"}`))
-	f.Add([]byte(`{"id":"1","match":"2","version":"3","comment":"4","ball":"1.1","text":"six"}`))
+	f.Add([]byte(`{"op_id":1,"match":2,"version":3,"comment":4,"ball":"1.1","text":"six"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if err := commentary.Decoders(string(raw)); err != nil {
 			t.Fatalf("%q: %v", raw, err)

@@ -161,7 +161,6 @@ func TestClauses(t *testing.T) {
 		e.Records[10].Outcome, e.Records = history.Unknown, e.Records[:11]
 	}
 	suttest.Clauses(t, proof(), smallRun, []clause{
-		{positions.AckedKept, "all of it", check.Held, func(*evidence) {}, ""},
 		{positions.AckedKept, "one is missing", check.Broken, func(e *evidence) {
 			e.Audit.History = e.Audit.History[1:]
 		}, "was acknowledged"},
@@ -187,7 +186,6 @@ func TestClauses(t *testing.T) {
 			"no history"},
 		{positions.AckedKept, "an audit that cannot be read", check.Undecided, unread, "history[0]"},
 
-		{positions.NewestAsHistory, "as it is", check.Held, func(*evidence) {}, ""},
 		{positions.NewestAsHistory, "an older one", check.Broken, func(e *evidence) {
 			e.Audit.Newest[0] = shown(e.Audit.History[0])
 		}, "is 1, and the history has 3"},
@@ -207,7 +205,6 @@ func TestClauses(t *testing.T) {
 		{positions.NewestAsHistory, "no list", check.Undecided,
 			func(e *evidence) { e.Audit.Newest = nil }, "no newest"},
 
-		{positions.LatestNeverFalls, "as it is", check.Held, func(*evidence) {}, ""},
 		{positions.LatestNeverFalls, "it falls", check.Broken, func(e *evidence) {
 			e.Records[2].Reply, e.Records[8].Reply = e.Records[8].Reply, e.Records[2].Reply
 			e.Records[2].Start, e.Records[2].End = 90*ms, 91*ms
@@ -247,7 +244,6 @@ func TestClauses(t *testing.T) {
 			})
 		}, "no position was shown"},
 
-		{positions.ErasedForGood, "as it is", check.Held, func(*evidence) {}, ""},
 		{positions.ErasedForGood, "it may have been erased", check.Undecided, func(e *evidence) {
 			unsure(e)
 			e.Audit.History = append(e.Audit.History, row(e, 1))
@@ -275,7 +271,6 @@ func TestClauses(t *testing.T) {
 				Readable: 1})
 		}, "can be read in the letters"},
 
-		{positions.OthersUntouched, "as it is", check.Held, func(*evidence) {}, ""},
 		{positions.OthersUntouched, "less in the log", check.Broken, func(e *evidence) {
 			copied(e, "log").Readable--
 		}, "2 positions of driver-1 can be read in the log, and 3 in the history"},

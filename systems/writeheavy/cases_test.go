@@ -236,7 +236,6 @@ func TestClauses(t *testing.T) {
 		}, "the most allowed is 1000"},
 		{writeheavy.AckedKept, "no adds", check.Undecided, noOps, "no ops"},
 
-		{writeheavy.OncePerOp, "it is", check.Held, nothing, ""},
 		{writeheavy.OncePerOp, "an add is there twice", check.Broken, func(e *evidence) {
 			e.Audit.Ops = append(e.Audit.Ops, e.Audit.Ops[0])
 		}, "operation 1024"},
@@ -253,7 +252,6 @@ func TestClauses(t *testing.T) {
 			e.Records = append(e.Records[:3:3], e.Records[4:]...)
 		}, "no add was acknowledged again"},
 
-		{writeheavy.NothingNew, "nothing is", check.Held, nothing, ""},
 		{writeheavy.NothingNew, "a refused add is made", check.Broken, func(e *evidence) {
 			suttest.Deny(e.op(third), writeheavy.ErrShed)
 		}, "was refused"},
@@ -299,7 +297,6 @@ func TestClauses(t *testing.T) {
 			e.op(5120).Outcome = history.Unknown
 		}, "adds came to a counter together"},
 
-		{writeheavy.ReadsExact, "as of a position", check.Held, nothing, ""},
 		{writeheavy.ReadsExact, "one more than there was", check.Broken, value(first+1023, 6), "as of 1"},
 		{writeheavy.ReadsExact, "as of another position", check.Broken, func(e *evidence) {
 			e.op(second + 1023).Reply.Body = []byte(`{"as_of":1}`)
@@ -322,7 +319,6 @@ func TestClauses(t *testing.T) {
 			e.op(first+1023).Outcome, e.op(second+1023).Outcome = history.Unknown, history.Unknown
 		}, "nothing was read"},
 
-		{writeheavy.AsOfRises, "it does", check.Held, nothing, ""},
 		{writeheavy.AsOfRises, "as of now", check.Held, asOfNow(nothing), "as of now"},
 		{writeheavy.AsOfRises, "it falls", check.Broken, func(e *evidence) {
 			e.op(second + 1023).Reply.Body = []byte(`{"as_of":0}`)
@@ -333,7 +329,6 @@ func TestClauses(t *testing.T) {
 				e.op(first + 1023).End = 1000 * ms
 			}, "no client has read"},
 
-		{writeheavy.ByRecord, "all of it", check.Held, nothing, ""},
 		{writeheavy.ByRecord, "no reply for one", check.Broken, reply(`{"results":[]}`),
 			"not one for each"},
 		{writeheavy.ByRecord, "another one's reply", check.Broken,

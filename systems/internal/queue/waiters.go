@@ -47,11 +47,13 @@ func (w *Waiters) Join(queue string, most int) *Waiter {
 func (w *Waiters) Wake(queue string, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for n > 0 && len(w.waiting[queue]) > 0 {
-		one := w.waiting[queue][0]
-		n -= one.most
-		close(one.woken)
-		w.remove(one)
+	list, woken := w.waiting[queue], 0
+	for ; n > 0 && woken < len(list); woken++ {
+		n -= list[woken].most
+		close(list[woken].woken)
+	}
+	if w.waiting[queue] = slices.Delete(list, 0, woken); woken == len(list) {
+		delete(w.waiting, queue)
 	}
 }
 

@@ -39,8 +39,7 @@ func diskFrontier() variant {
 		Guarantees: "what was acknowledged survives a crash, and what was being fetched is fetched " +
 			"again",
 		GivesUp: "a second process, memory for every page, and a log that is never shortened",
-		Roles: []role{{Name: fetcherName, Summary: fetcherDoes, Places: fetcherPlaces(), Single: true,
-			Do: serveFrontier}},
+		Roles:   fetcherRole(true, serveFrontier),
 		State: design.State[Params]{Pending: pendingOnDisk, Audit: auditDisk,
 			Found: func(_ context.Context, st *opened) (string, error) {
 				m := newMemory(st.Params, st.Config.Folder)

@@ -24,14 +24,15 @@ const (
 	placeStored  = "stored"  // it is stored
 )
 
-func fetcherPlaces() []string { return []string{placeTaken, placeFetched, placeStored} }
+const fetcherName = "fetcher"
 
 // fetcherRole is the role of all designs that crawl.
-const (
-	fetcherName = "fetcher"
-	fetcherDoes = "fetches pages, each address in its own time, and stores them with what they " +
-		"lead to"
-)
+func fetcherRole(single bool, do func(context.Context, *opened) error) []role {
+	return []role{{Name: fetcherName, Single: single,
+		Summary: "fetches pages, each address in its own time, and stores them with what they lead to",
+		Places:  []string{placeTaken, placeFetched, placeStored},
+		ConnsOf: func(p Params, instance int) int { return min(instance, p.Workers) }, Do: do}}
+}
 
 // fetcher is a process that fetches.
 type fetcher struct {

@@ -171,7 +171,7 @@ func readLog(a *Audit, p Params) *seen {
 }
 
 // answered says whether a request was answered by a page, or by that there is none.
-func answered(e *web.Exchange) bool { return e.Live && e.Status > 0 && e.Status < 500 }
+func answered(e *web.Exchange) bool { return e.Status > 0 && e.Status < 500 }
 
 // judged is an audit that is judged.
 type judged struct {
@@ -335,14 +335,11 @@ func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
 // time begins when it is stored, which may be a lease later if the store is away. A design
 // may heed for their time those that it has, and some longer if the machine is busy.
 func robotsHeeded(j *judged) {
+	version := func(e *web.Exchange) int { return j.shape.Version(time.Duration(e.AtNS)) }
 	forbidden := false
 	for _, name := range slices.Sorted(maps.Keys(j.hosts)) {
 		var handed []*web.Exchange
 		for _, e := range j.hosts[name] {
-			if in := j.shape.Version(time.Duration(e.AtNS)); e.Rules != in {
-				j.Violate(j.opOf(e.Key), "the web's log says of %s that version %d of robots.txt was in "+
-					"force, and it was %d", e.Key, e.Rules, in)
-			}
 			if strings.HasSuffix(e.Key, "/robots.txt") {
 				handed = append(handed, e)
 				continue
@@ -356,7 +353,7 @@ func robotsHeeded(j *judged) {
 				last = r
 				age := time.Duration(e.AtNS - r.SeenNS)
 				fresh := age <= j.p.RobotsTTL.D()+j.p.Lease.D()+j.p.FetchTimeout.D()
-				allowed = allowed || fresh && j.shape.Allowed(e.Key, r.Rules)
+				allowed = allowed || fresh && j.shape.Allowed(e.Key, version(r))
 			}
 			switch {
 			case allowed:
@@ -366,7 +363,7 @@ func robotsHeeded(j *judged) {
 			default:
 				j.Violate(j.opOf(e.Key), "%s was asked for at %v of the web's clock; the robots.txt of "+
 					"its host was handed out at %v in version %d, and nothing that is as new allows it",
-					e.Key, time.Duration(e.AtNS), time.Duration(last.SeenNS), last.Rules)
+					e.Key, time.Duration(e.AtNS), time.Duration(last.SeenNS), version(last))
 			}
 		}
 	}
@@ -378,7 +375,7 @@ func robotsHeeded(j *judged) {
 
 // storedAsServed compares bodies with what the web has sent.
 func storedAsServed(j *judged) {
-	bodies, are, sizes := map[string]bool{}, map[string]bool{}, map[string]int64{}
+	bodies, sizes := map[string]bool{}, map[string]int64{}
 	of := map[string]string{} // a page of each body
 	for _, row := range j.Pages {
 		of[row.Hash] = keyOf(row.URL)
@@ -389,10 +386,10 @@ func storedAsServed(j *judged) {
 	for _, b := range j.Bodies {
 		j.Checked(1)
 		ops := j.opOf(of[b.Hash])
-		if are[b.Is] {
-			j.Violate(ops, "the body %.12s is stored twice", b.Is)
+		if bodies[b.Hash] {
+			j.Violate(ops, "the body %.12s is stored twice", b.Hash)
 		}
-		bodies[b.Hash], are[b.Is] = true, true
+		bodies[b.Hash] = true
 		if b.Hash != b.Is {
 			j.Violate(ops, "a body is stored as %.12s and is %.12s", b.Hash, b.Is)
 		}
@@ -412,7 +409,7 @@ func storedAsServed(j *judged) {
 		j.Checked(1)
 		shared[row.Hash]++
 		if !slices.ContainsFunc(j.pages[key], func(e *web.Exchange) bool {
-			return e.Live && e.Hash == row.Hash
+			return e.Hash == row.Hash
 		}) {
 			j.Violate(j.opOf(key), "the body of %s is %.12s, and the web never sent it whole", key,
 				row.Hash)

@@ -208,7 +208,7 @@ func (s *spider) ask(key string, then func(a web.Answer, ok bool)) {
 		s.before[key]++
 		s.nonce++
 		e := web.Exchange{Agent: fmt.Sprint("spider ", life), Key: key, IP: ip, AtNS: int64(at),
-			SeenNS: int64(at), Rules: s.shape.Version(at)}
+			SeenNS: int64(at)}
 		if a.Silent {
 			s.log = append(s.log, e)
 			s.w.After(s.p.FetchTimeout.D(), func() {
@@ -227,7 +227,7 @@ func (s *spider) ask(key string, then func(a web.Answer, ok bool)) {
 				s.log = append(s.log, e)
 				return
 			}
-			e.SeenNS, e.Live, e.Status, e.Hash = int64(s.clock()), true, a.Status, a.Hash
+			e.SeenNS, e.Status, e.Hash = int64(s.clock()), a.Status, a.Hash
 			if a.Hash != "" {
 				e.Bytes = int64(len(a.Body))
 			}
@@ -263,7 +263,7 @@ func (s *spider) keep(key string, l *leaf, a web.Answer, ok bool) {
 	case page.Redirect != nil:
 		l.State = "moved"
 		s.add(page.Redirect.Key, l.hops+1, false)
-	case a.Huge:
+	case page.Huge || page.Bomb:
 		l.State = "large"
 	case a.Status != 200:
 		l.State = "gone"

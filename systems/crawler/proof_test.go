@@ -69,13 +69,13 @@ func TestJudges(t *testing.T) {
 					return false
 				}
 				e.Audit.Log = append(e.Audit.Log, web.Exchange{Key: strings.TrimPrefix(row.URL, "http://"),
-					AtNS: 1e11, SeenNS: 1e11, Live: true, Status: 200})
+					AtNS: 1e11, SeenNS: 1e11, Status: 200})
 				return true
 			}},
 		{Name: "a path without end is followed", Breaks: crawler.WithinLimits,
 			Do: func(e *evidence, pick func(int) int) bool {
 				e.Audit.Log = append(e.Audit.Log, web.Exchange{Key: "h1.test/loop/loop/loop/loop/loop/",
-					AtNS: 1e11, SeenNS: 1e11, Live: true, Status: 200})
+					AtNS: 1e11, SeenNS: 1e11, Status: 200})
 				return true
 			}},
 		{Name: "a page is forgotten", Breaks: crawler.AllFetched,
@@ -99,7 +99,7 @@ func pair(e *evidence, pick func(int) int, change func(a, b *web.Exchange) bool)
 	for i := range e.Audit.Log {
 		x := &e.Audit.Log[i]
 		host, _ := web.Split(x.Key)
-		if before, has := last[host]; has && x.Live && e.Audit.Log[before].Live {
+		if before, has := last[host]; has && x.Status > 0 && e.Audit.Log[before].Status > 0 {
 			pairs = append(pairs, [2]int{before, i})
 		}
 		last[host] = i
@@ -128,7 +128,7 @@ func TestClauses(t *testing.T) {
 	}
 	request := func(x web.Exchange) func(*evidence) {
 		return func(e *evidence) {
-			x.AtNS, x.SeenNS, x.Live, x.Rules = 1e11, 1e11, true, 1
+			x.AtNS, x.SeenNS = 1e11, 1e11
 			e.Audit.Log = append(e.Audit.Log, x)
 		}
 	}
@@ -137,7 +137,7 @@ func TestClauses(t *testing.T) {
 	again := func(fault string, before time.Duration, times int) func(*evidence) {
 		return row("moved", func(e *evidence, r *crawler.PageRow) {
 			i := slices.IndexFunc(e.Audit.Log, func(x web.Exchange) bool {
-				return "http://"+x.Key == r.URL && x.Live
+				return "http://"+x.Key == r.URL && x.Status > 0
 			})
 			x := e.Audit.Log[i]
 			at := time.Duration(x.AtNS) - 5*time.Second // the web began so long before

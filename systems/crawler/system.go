@@ -87,11 +87,9 @@ type shared interface {
 // inStore completes a design by a frontier in a store, of whose pages each fetcher remembers so
 // many.
 func inStore(v variant, remembers int, front func(*opened) shared) variant {
-	v.Roles = []role{{Name: fetcherName, Summary: fetcherDoes, Places: fetcherPlaces(),
-		ConnsOf: func(p Params, instance int) int { return min(instance, p.Workers) },
-		Do: func(ctx context.Context, st *opened) error {
-			return newFetcher(st, front(st), remembers).run(ctx)
-		}}}
+	v.Roles = fetcherRole(false, func(ctx context.Context, st *opened) error {
+		return newFetcher(st, front(st), remembers).run(ctx)
+	})
 	v.Open = func(_ context.Context, st *opened) (Crawler, error) {
 		return newDesk(st, front(st)), nil
 	}

@@ -60,8 +60,7 @@ func TestAPI(t *testing.T) {
 		Hosts:  []crawler.HostRow{{Host: "h0.test", Pages: 1}},
 		Bodies: []crawler.BodyRow{{Hash: "0a", Is: "0a", Bytes: 9}},
 		Log: []web.Exchange{{Agent: "a", Key: "h0.test/", IP: "10.0.0.0", AtNS: 1, Bytes: 9,
-			SeenNS: 2, Live: true,
-			Status: 200, Hash: "0a"}}})
+			SeenNS: 2, Status: 200, Hash: "0a"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,11 +22,11 @@ type Rules struct {
 	Sitemaps []string `json:"sitemaps,omitempty"`
 }
 
-// Rule is a line of a file. Its pattern is normalised; End says that it ended with $.
+// Rule is a line of a file. Its pattern is normalised: every $ in it is %24, but for one that is its
+// end.
 type Rule struct {
 	Allow   bool   `json:"allow,omitempty"`
 	Pattern string `json:"pattern"`
-	End     bool   `json:"end,omitempty"`
 }
 
 // None is what applies to who may ask for everything: there is no file (section 2.3.1.3).
@@ -117,18 +117,9 @@ func (g *group) add(name, value string) {
 	if value == "" || value[0] != '/' && value[0] != '*' {
 		return // an empty pattern matches nothing, and other ones are not of the grammar
 	}
-	r := Rule{Allow: name == "allow"}
-	value, r.End = strings.CutSuffix(value, "$")
-	r.Pattern = strings.ReplaceAll(Normal(value), "$", "%24")
-	g.rules = append(g.rules, r)
-}
-
-// octets is how specific a rule is.
-func (r *Rule) octets() int {
-	if r.End {
-		return len(r.Pattern) + 1
-	}
-	return len(r.Pattern)
+	text := strings.TrimSuffix(value, "$")
+	g.rules = append(g.rules, Rule{Allow: name == "allow",
+		Pattern: strings.ReplaceAll(Normal(text), "$", "%24") + value[len(text):]})
 }
 
 // Allowed says whether a crawler may ask for a path with its query. The longest rule that matches
@@ -143,7 +134,7 @@ func (r *Rules) Allowed(path string) bool {
 	allowed, longest := true, -1
 	for i := range r.Rules {
 		one := &r.Rules[i]
-		if n := one.octets(); (n > longest || n == longest && one.Allow) && one.matches(path) {
+		if n := len(one.Pattern); (n > longest || n == longest && one.Allow) && one.matches(path) {
 			allowed, longest = one.Allow, n
 		}
 	}
@@ -153,13 +144,14 @@ func (r *Rules) Allowed(path string) bool {
 // matches tells whether a path begins as the pattern does, in which * is any text. It takes the
 // first place for each part between two *, which leaves most for those after it.
 func (r *Rule) matches(path string) bool {
-	parts := strings.Split(r.Pattern, "*")
+	pattern, end := strings.CutSuffix(r.Pattern, "$")
+	parts := strings.Split(pattern, "*")
 	rest, is := strings.CutPrefix(path, parts[0])
 	if !is {
 		return false
 	}
 	if len(parts) == 1 {
-		return !r.End || rest == ""
+		return !end || rest == ""
 	}
 	for _, part := range parts[1 : len(parts)-1] {
 		i := strings.Index(rest, part)
@@ -169,7 +161,7 @@ func (r *Rule) matches(path string) bool {
 		rest = rest[i+len(part):]
 	}
 	last := parts[len(parts)-1]
-	if r.End {
+	if end {
 		return strings.HasSuffix(rest, last)
 	}
 	return strings.Contains(rest, last)

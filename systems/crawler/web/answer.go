@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,7 +22,6 @@ type Answer struct {
 	Takes                    time.Duration
 	Silent, Shut             bool   // there is none; the connection stays, or is closed
 	Hash                     string // of the body as a crawler should keep it
-	Huge                     bool   // it is larger than any limit
 }
 
 // Answer is what the web says at a time to a request for a key that was asked for so often before.
@@ -32,8 +32,10 @@ func (s Shape) Answer(key string, at time.Duration, before int, nonce uint64) (a
 	if !is {
 		return Answer{Status: 502, Body: []byte("no such host")}
 	}
-	a.Takes = s.ServeTime(host)
 	kind := s.Kind(host)
+	if a.Takes = s.PageTime; kind == Slow {
+		a.Takes = cmp.Or(s.SlowTime, s.PageTime)
+	}
 	if a.Silent, a.Shut = kind == Dead, kind == Shut; a.Silent || a.Shut {
 		return a
 	}
@@ -67,7 +69,7 @@ func (s Shape) Answer(key string, at time.Duration, before int, nonce uint64) (a
 
 // fill writes the body of a page.
 func (s Shape) fill(a *Answer, host int, path string, p Page, at time.Duration, nonce uint64) {
-	a.Status, a.Type, a.News, a.Huge = p.Status, p.Type, p.News, p.Huge || p.Bomb
+	a.Status, a.Type, a.News = p.Status, p.Type, p.News
 	switch {
 	case p.Sitemap:
 		a.Body = sitemap(p)

@@ -28,11 +28,9 @@ type Exchange struct {
 	AtNS   int64  `json:"at_ns" min:"0" doc:"when the request was there"`
 	SeenNS int64  `json:"seen_ns" min:"0" doc:"the last time at which the client was certainly waiting for the answer: just before that was sent, or at_ns if it had gone by then"`
 	Stale  bool   `json:"stale,omitzero" doc:"the client had gone before anybody looked at the request, which may have been sent long before"`
-	Live   bool   `json:"live" doc:"the client was waiting when the answer was sent"`
-	Status int    `json:"status" min:"0" doc:"0 if there was no answer"`
+	Status int    `json:"status" min:"0" doc:"0 if there was no answer, or the client had gone when it was sent"`
 	Hash   string `json:"hash" doc:"SHA-256 of a page that was sent as it is; empty if it was not, because it is torn or larger than may be read"`
 	Bytes  int64  `json:"bytes" min:"0" doc:"of that page"`
-	Rules  int    `json:"rules" min:"0" doc:"the version of the robots.txt of that time"`
 }
 
 // Server is the web as a proxy.
@@ -156,11 +154,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	before := s.before[e.Key]
 	s.before[e.Key]++
 	s.mu.Unlock()
-	at := time.Duration(e.AtNS)
-	a := s.shape.Answer(e.Key, at, before, s.nonce.Add(1))
+	a := s.shape.Answer(e.Key, time.Duration(e.AtNS), before, s.nonce.Add(1))
 	if name, _ := Split(e.Key); a.Status != http.StatusBadGateway {
 		host, _ := s.shape.Number(name)
-		e.IP, e.Rules = s.shape.IP(host), s.shape.Version(at)
+		e.IP = s.shape.IP(host)
 	}
 	pause := time.NewTimer(a.Takes)
 	defer pause.Stop()
@@ -172,11 +169,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 	}
 	seen := int64(time.Since(s.began))
-	if e.Live = connected(r.Context()) && !a.Silent; e.Live {
+	live := connected(r.Context()) && !a.Silent
+	if live {
 		e.SeenNS, e.Status, e.Hash = seen, a.Status, a.Hash
 		e.Bytes = int64(len(a.Body)) * int64(min(1, len(a.Hash)))
 	}
-	if err := s.write(e); err != nil || a.Silent || a.Shut || !e.Live {
+	if err := s.write(e); err != nil || a.Silent || a.Shut || !live {
 		panic(http.ErrAbortHandler) // which closes the connection
 	}
 	s.send(w, a)

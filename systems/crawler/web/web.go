@@ -6,7 +6,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -593,12 +592,4 @@ func (l Limits) Filtered(key string) bool {
 		}
 	}
 	return n > l.Segments
-}
-
-// ServeTime is how long a host takes for an answer.
-func (s Shape) ServeTime(host int) time.Duration {
-	if s.Kind(host) == Slow {
-		return cmp.Or(s.SlowTime, s.PageTime)
-	}
-	return s.PageTime
 }

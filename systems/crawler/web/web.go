@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"stampede/systems/crawler/robots"
 )
 
 // Shape says what a web is like. Its shares are of hosts or of pages, from 0 to 1.
@@ -511,15 +513,15 @@ func (s Shape) Sitemaps(host int) []string {
 	return nil
 }
 
-// Canonical is the key of a host, path and query as a request has them. It is not how crawlers do
-// it: see package links.
+// Canonical is the key of a host, path and query as a request has them. But for percent-encoding it
+// is not how crawlers do it: see package links.
 func Canonical(host, path, query string) string {
 	host = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(host), ":80"), ":")
 	trailing := strings.HasSuffix(path, "/") || strings.HasSuffix(path, "/.") ||
 		strings.HasSuffix(path, "/..")
 	var kept []string
 	for _, part := range strings.Split(path, "/") {
-		switch part = normalPercent(part); part {
+		switch part = robots.Normal(part); part {
 		case ".", "":
 		case "..":
 			kept = kept[:max(0, len(kept)-1)]
@@ -535,37 +537,13 @@ func Canonical(host, path, query string) string {
 		return p == "" || strings.HasPrefix(p, SessionParam+"=")
 	})
 	if len(params) > 0 {
-		out += "?" + normalPercent(strings.Join(params, "&"))
+		out += "?" + robots.Normal(strings.Join(params, "&"))
 	}
 	return out
 }
 
 // SessionParam is a parameter of a query that is another one in each answer, and means nothing.
 const SessionParam = "sid"
-
-// normalPercent decodes what need not be encoded, and writes the rest in capitals.
-func normalPercent(text string) string {
-	var out strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' || i+2 >= len(text) {
-			out.WriteByte(text[i])
-			continue
-		}
-		b, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
-		switch c := byte(b); {
-		case err != nil:
-			out.WriteByte('%')
-			continue
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-			strings.IndexByte("-._~", c) >= 0:
-			out.WriteByte(c)
-		default:
-			fmt.Fprintf(&out, "%%%02X", c)
-		}
-		i += 2
-	}
-	return out.String()
-}
 
 // Limits are what no crawler goes beyond.
 type Limits struct {

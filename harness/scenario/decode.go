@@ -73,19 +73,18 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 	}
 	known := writable(v.Type())
 	for _, f := range n.fields {
-		i, ok := fieldIndex(v.Type(), f.name)
+		of, ok := fieldOf(v.Type(), f.name)
 		if !ok {
 			d.unknown(n, f, known)
 			continue
 		}
-		before := len(d.list)
-		d.into(f.value, v.Field(i))
+		before, to := len(d.list), v.FieldByIndex(of.Index)
+		d.into(f.value, to)
 		if len(d.list) == before {
-			d.bounded(f, bounds.Of(v.Type().Field(i)), v.Field(i))
+			d.bounded(f, bounds.Of(of), to)
 		}
 	}
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
+	for _, f := range reflect.VisibleFields(v.Type()) {
 		if want, must := f.Tag.Lookup("required"); must {
 			d.missing(n, jsonName(f), want)
 		}
@@ -297,28 +296,29 @@ func expected(t reflect.Type) string {
 // fieldNames lists the JSON names of a struct's fields in their order.
 func fieldNames(t reflect.Type) []string {
 	var names []string
-	for i := range t.NumField() {
-		if name := jsonName(t.Field(i)); name != "" {
+	for _, f := range reflect.VisibleFields(t) {
+		if name := jsonName(f); name != "" {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-func fieldIndex(t reflect.Type, name string) (int, bool) {
-	for i := range t.NumField() {
-		if jsonName(t.Field(i)) == name {
-			return i, name != ""
+func fieldOf(t reflect.Type, name string) (of reflect.StructField, ok bool) {
+	for _, f := range reflect.VisibleFields(t) {
+		if jsonName(f) == name {
+			return f, name != ""
 		}
 	}
-	return 0, false
+	return of, false
 }
 
-// jsonName is the name of a field in JSON, or "" if it has none.
+// jsonName is the name of a field in JSON, or "" if it has none, as an embedded struct, whose
+// fields are those of the struct around it.
 func jsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	switch {
-	case !f.IsExported() || name == "-":
+	case !f.IsExported() || name == "-" || f.Anonymous && name == "":
 		return ""
 	case name == "":
 		return f.Name

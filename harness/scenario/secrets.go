@@ -29,8 +29,8 @@ func secretFields(sys sut.System) (fields []reflect.StructField) {
 	if t.Kind() != reflect.Struct {
 		return nil
 	}
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Tag.Get("secret") == "true" && f.Type.Kind() == reflect.String {
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Tag.Get("secret") == "true" && f.Type.Kind() == reflect.String {
 			fields = append(fields, f)
 		}
 	}

@@ -21,28 +21,27 @@ import (
 
 // closure is the set of pages that follow from what was fetched.
 type closure struct {
-	limits web.Limits
-	from   map[string]string // a page that leads to each; "" of a seed
-	root   map[string]string // a seed that leads to each
-	host   map[string]string // and one that leads to each host
-	hops   map[string]int    // the fewest redirects that lead there
-	full   map[string]bool   // hosts that have as many pages as they may
+	from map[string]string // a page that leads to each; "" of a seed
+	root map[string]string // a seed that leads to each
+	host map[string]string // and one that leads to each host
+	hops map[string]int    // the fewest redirects that lead there
+	full map[string]bool   // hosts that have as many pages as they may
 }
 
 // follow follows all links from the seeds on.
 func (j *judged) follow() *closure {
-	c := &closure{j.p.limits(), map[string]string{}, map[string]string{}, map[string]string{},
-		map[string]int{}, map[string]bool{}}
+	c := &closure{map[string]string{}, map[string]string{}, map[string]string{}, map[string]int{},
+		map[string]bool{}}
 	counts := map[string]int{}
 	for key := range j.rows {
 		host, _ := web.Split(key)
 		counts[host]++
-		c.full[host] = counts[host] >= c.limits.PerHost
+		c.full[host] = counts[host] >= j.p.PerHost
 	}
 	var queue []string
 	reach := func(key, from string, hops int) {
 		old, known := c.hops[key]
-		if hops > c.limits.Redirects || c.limits.Filtered(key) {
+		if hops > j.p.Redirects || j.p.Filtered(key) {
 			return
 		}
 		if c.from[key] == "" {
@@ -213,25 +212,25 @@ func withinLimits(j *judged) {
 		pages[host]++
 		_, follows := c.hops[key]
 		switch {
-		case c.limits.Filtered(key):
+		case j.p.Filtered(key):
 			j.Violate(j.opOf(key), "%s was asked for, whose path is beyond the limits", key)
 		case !follows:
 			j.Violate(j.opOf(key), "%s was asked for, to which nothing leads within %d redirects", key,
-				c.limits.Redirects)
+				j.p.Redirects)
 		}
 		page, _ := j.shape.Find(key)
 		tried = tried || page.Huge || page.Bomb
 	}
 	for _, host := range slices.Sorted(maps.Keys(pages)) {
-		most := c.limits.PerHost + seeds[host]
+		most := j.p.PerHost + seeds[host]
 		if pages[host] > most {
 			j.Violate(nil, "%d pages of %s were asked for, and %d may be", pages[host], host, most)
 		}
 	}
 	for _, b := range j.Bodies {
-		if b.Bytes > int64(c.limits.Bytes) {
+		if b.Bytes > int64(j.p.MaxBytes) {
 			j.Violate(nil, "the body %.12s has %d bytes, and %d may be read", b.Hash, b.Bytes,
-				c.limits.Bytes)
+				j.p.MaxBytes)
 		}
 	}
 	j.Need(tried, "no page was larger than may be read")

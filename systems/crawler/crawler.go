@@ -95,9 +95,9 @@ func API() *api.Table[Crawler] {
 		Reset:   ResetRequest{}, ResetMeans: "Begin with no page known, and these limits.",
 		Begin: func(params any) (any, error) {
 			p, err := sut.ParamsOf[Params](params)
-			return ResetRequest{p.Delay.D().Milliseconds(), p.FetchTimeout.D().Milliseconds(),
-				p.RobotsTTL.D().Milliseconds(), p.RecrawlAfter.D().Milliseconds(), p.Attempts, p.Redirects,
-				p.MaxBytes, p.Segments, p.Repeats, p.PerHost, p.Recrawls}, err
+			return ResetRequest{p.Limits, p.Delay.D().Milliseconds(), p.FetchTimeout.D().Milliseconds(),
+				p.RobotsTTL.D().Milliseconds(), p.RecrawlAfter.D().Milliseconds(), p.Attempts,
+				p.Recrawls}, err
 		},
 		PendingMeans: "How many pages wait to be fetched.",
 		Audit:        Audit{},
@@ -106,16 +106,12 @@ func API() *api.Table[Crawler] {
 
 // ResetRequest asks for a new beginning. It has what no crawler goes beyond.
 type ResetRequest struct {
+	web.Limits
 	DelayMS   int64 `json:"delay_ms" min:"1" max:"60000" doc:"the least time between an answer of a host, or an address, and the next request to it"`
 	TimeoutMS int64 `json:"fetch_timeout_ms" min:"1" max:"60000" doc:"how long to wait for a page"`
 	TTLMS     int64 `json:"robots_ttl_ms" min:"1" max:"86400000" doc:"for how long a robots.txt is heeded before it is asked for again"`
 	RecrawlMS int64 `json:"recrawl_after_ms" min:"1" max:"86400000" doc:"the least time before a page that says how long it is fresh is fetched again"`
 	Attempts  int   `json:"attempts" min:"3" max:"20" doc:"how often a page, or a robots.txt, is tried in vain before it is given up"`
-	Redirects int   `json:"redirects" min:"0" max:"20" doc:"how many are followed one after the other"`
-	MaxBytes  int   `json:"max_bytes" min:"1000" max:"10000000" doc:"the largest body that is read"`
-	Segments  int   `json:"segments" min:"1" max:"100" doc:"the most segments of a path"`
-	Repeats   int   `json:"repeats" min:"1" max:"100" doc:"how often a path may have the same segment"`
-	PerHost   int   `json:"per_host" min:"1" max:"1000000" doc:"the most pages of a host; seeds count, and are never too many"`
 	Recrawls  int   `json:"recrawls" min:"0" max:"100" doc:"how often a page that says how long it is fresh is fetched again"`
 }
 
@@ -160,35 +156,13 @@ type BodyRow struct {
 
 // Params are the workload's parameters, and what the web and the designs are like.
 type Params struct {
-	WebSeed       int          `json:"web_seed" min:"0" max:"1000000" doc:"from which the web is made"`
-	Hosts         int          `json:"hosts" min:"1" max:"1000000" doc:"number of hosts"`
-	Island        int          `json:"island" min:"1" max:"1000" doc:"so many neighbouring hosts link to each other"`
-	HostsPerIP    int          `json:"hosts_per_ip" min:"1" max:"100" doc:"so many neighbouring hosts share an address"`
-	Pages         int          `json:"pages" min:"1" max:"10000" doc:"the most ordinary pages of a host; most have fewer"`
-	SlowHosts     float64      `json:"slow_hosts" min:"0" max:"1" doc:"share of hosts that take slow_time for an answer"`
-	DeadHosts     float64      `json:"dead_hosts" min:"0" max:"1" doc:"share of hosts that do not answer, or close the connection"`
-	FlakyHosts    float64      `json:"flaky_hosts" min:"0" max:"1" doc:"share of hosts that fail twice for each page"`
-	Traps         float64      `json:"traps" min:"0" max:"1" doc:"share of hosts with a calendar without end, paths that grow, or another session in each link"`
-	HostilePages  float64      `json:"hostile_pages" min:"0" max:"1" doc:"share of pages that are huge, compressed bombs, cut off, mislabelled, copies, or missing; and a third of the share of hosts with chains and loops of redirects"`
-	HostileRobots float64      `json:"hostile_robots" min:"0" max:"1" doc:"share of hosts whose robots.txt is huge, failing, changing, or hard to read"`
-	RobotsChange  sut.Duration `json:"robots_change" min:"0s" max:"24h" doc:"when some robots.txt become stricter, since the web began; 0 is never"`
-	News          float64      `json:"news" min:"0" max:"1" doc:"share of pages whose text is another one after each news_every"`
-	NewsEvery     sut.Duration `json:"news_every" min:"100ms" max:"24h"`
-	Hidden        int          `json:"hidden" min:"0" max:"1000" doc:"pages of a third of the hosts that only a sitemap tells of"`
-	SlowTime      sut.Duration `json:"slow_time" min:"0s" max:"1m"`
-	PageTime      sut.Duration `json:"page_time" min:"0s" max:"1m" doc:"what other hosts take for an answer"`
-
+	web.Shape
+	web.Limits
 	Delay        sut.Duration `json:"delay" min:"1ms" max:"1m" doc:"the least time between an answer of a host, or an address, and the next request to it"`
-	CrawlDelay   sut.Duration `json:"crawl_delay" min:"1ms" max:"1m" doc:"what some robots.txt ask for"`
 	FetchTimeout sut.Duration `json:"fetch_timeout" min:"10ms" max:"1m" doc:"how long a crawler waits for a page"`
 	RobotsTTL    sut.Duration `json:"robots_ttl" min:"100ms" max:"24h" doc:"for how long a robots.txt is heeded before it is asked for again"`
 	Attempts     int          `json:"attempts" min:"3" max:"20" doc:"how often a page, or a robots.txt, is tried in vain before it is given up"`
 	RetryPause   sut.Duration `json:"retry_pause" min:"1ms" max:"1m" doc:"how long a host rests after a failure; after each more that follows, twice as long"`
-	Redirects    int          `json:"redirects" min:"0" max:"20" doc:"how many are followed one after the other"`
-	MaxBytes     int          `json:"max_bytes" min:"1000" max:"10000000" doc:"the largest body that is read"`
-	Segments     int          `json:"segments" min:"1" max:"100" doc:"the most segments of a path"`
-	Repeats      int          `json:"repeats" min:"1" max:"100" doc:"how often a path may have the same segment"`
-	PerHost      int          `json:"per_host" min:"1" max:"1000000" doc:"the most pages of a host; seeds count, and are never too many"`
 	Recrawls     int          `json:"recrawls" min:"0" max:"100" doc:"how often a page that says how long it is fresh is fetched again"`
 	RecrawlAfter sut.Duration `json:"recrawl_after" min:"10ms" max:"24h" doc:"the least time before that"`
 	Workers      int          `json:"workers" min:"1" max:"1000" doc:"how many pages a process fetches at once"`
@@ -201,29 +175,19 @@ type Params struct {
 // DefaultParams are two hundred hosts, of which some are hostile.
 func DefaultParams() Params {
 	ms := func(n int) sut.Duration { return sut.Duration(time.Duration(n) * time.Millisecond) }
-	return Params{WebSeed: 1, Hosts: 200, Island: 5, HostsPerIP: 2, Pages: 20, SlowHosts: 0.05,
-		DeadHosts: 0.05, FlakyHosts: 0.1, Traps: 0.1, HostilePages: 0.1, HostileRobots: 0.4,
-		News: 0.05, NewsEvery: ms(2000), Hidden: 3, SlowTime: ms(300), PageTime: ms(2), Delay: ms(50),
-		CrawlDelay: ms(150), FetchTimeout: ms(1000), RobotsTTL: ms(5000), Attempts: 5,
-		RetryPause: ms(100), Redirects: 5, MaxBytes: 100_000, Segments: 8, Repeats: 3, PerHost: 60,
-		Recrawls: 1, RecrawlAfter: ms(1500), Workers: 16, Lease: ms(5000), PerIsland: 5, Twice: 0.3}
+	return Params{
+		Shape: web.Shape{WebSeed: 1, Hosts: 200, Island: 5, HostsPerIP: 2, Pages: 20, SlowHosts: 0.05,
+			DeadHosts: 0.05, FlakyHosts: 0.1, Traps: 0.1, HostilePages: 0.1, HostileRobots: 0.4,
+			News: 0.05, NewsEvery: ms(2000), Hidden: 3, SlowTime: ms(300), PageTime: ms(2),
+			CrawlDelay: ms(150)},
+		Limits: web.Limits{Redirects: 5, MaxBytes: 100_000, Segments: 8, Repeats: 3, PerHost: 60},
+		Delay:  ms(50), FetchTimeout: ms(1000), RobotsTTL: ms(5000), Attempts: 5,
+		RetryPause: ms(100), Recrawls: 1, RecrawlAfter: ms(1500), Workers: 16, Lease: ms(5000),
+		PerIsland: 5, Twice: 0.3}
 }
-
-// flakyTimes is how often a flaky host fails for each page: less often than any crawler gives up.
-const flakyTimes = 2
 
 // web is the shape of the web.
 func (p Params) web() web.Shape {
-	return web.Shape{Seed: uint64(p.WebSeed), Hosts: p.Hosts, Island: p.Island,
-		HostsPerIP: p.HostsPerIP, Pages: p.Pages, HostileRobots: p.HostileRobots, Slow: p.SlowHosts,
-		Dead: p.DeadHosts, Flaky: p.FlakyHosts, Traps: p.Traps, HostilePages: p.HostilePages,
-		News: p.News, NewsEvery: p.NewsEvery.D(), RobotsChange: p.RobotsChange.D(),
-		SlowTime: p.SlowTime.D(), PageTime: p.PageTime.D(), HugeBytes: 2 * p.MaxBytes,
-		FlakyTimes: flakyTimes, CrawlDelay: p.CrawlDelay.D(), SitemapsHidden: p.Hidden}
-}
-
-// limits are what no crawler goes beyond.
-func (p Params) limits() web.Limits {
-	return web.Limits{Segments: p.Segments, Repeats: p.Repeats, Redirects: p.Redirects,
-		Bytes: p.MaxBytes, PerHost: p.PerHost}
+	p.HugeBytes = 2 * p.MaxBytes
+	return p.Shape
 }

@@ -14,9 +14,6 @@ import (
 // Web is the shape of the web.
 func (p Params) Web() web.Shape { return p.web() }
 
-// Limits are what no crawler goes beyond.
-func (p Params) Limits() web.Limits { return p.limits() }
-
 // Mutants are designs with a planted error each.
 func Mutants() map[string]sut.Variant {
 	of := func(plant func(frontier) frontier) sut.Variant {

@@ -312,7 +312,7 @@ func (p Params) foundAt(ctx context.Context, c *client, address string) (found, 
 	if err != nil {
 		return found{}, fmt.Errorf("%w: %w", ErrNoPage, err)
 	}
-	if p.limits().Filtered(u.Host + u.EscapedPath()) {
+	if p.Filtered(u.Host + u.EscapedPath()) {
 		return found{}, fmt.Errorf("%w: it is beyond the limits", ErrNoPage)
 	}
 	ip, err := c.address(ctx, u.Host)

@@ -93,7 +93,7 @@ func (s *spider) Look(_ context.Context, req crawler.LookRequest) (crawler.Page,
 func (s *spider) add(key string, hops int, seed bool) {
 	host, _ := web.Split(key)
 	n, is := s.shape.Number(host)
-	if s.pages[key] != nil || !is || s.p.Limits().Filtered(key) || hops > s.p.Redirects ||
+	if s.pages[key] != nil || !is || s.p.Filtered(key) || hops > s.p.Redirects ||
 		s.counts[host] >= s.p.PerHost && !seed {
 		return
 	}

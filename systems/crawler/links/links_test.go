@@ -49,8 +49,8 @@ func TestNormal(t *testing.T) {
 // TestWeb: what is found in every page of a web is what the web's graph says, however it is
 // spelled.
 func TestWeb(t *testing.T) {
-	shape := web.Shape{Seed: 7, Hosts: 60, Island: 5, HostsPerIP: 2, Pages: 20, HostileRobots: 0.5,
-		Traps: 0.4, HostilePages: 0.2, HugeBytes: 1000, SitemapsHidden: 3}
+	shape := web.Shape{WebSeed: 7, Hosts: 60, Island: 5, HostsPerIP: 2, Pages: 20, HostileRobots: 0.5,
+		Traps: 0.4, HostilePages: 0.2, HugeBytes: 1000, Hidden: 3}
 	found := 0
 	for host := range shape.Hosts {
 		keys := append(shape.Sitemaps(host), shape.Host(host)+"/sitemap-1.xml",

@@ -22,8 +22,7 @@ type Rules struct {
 	Sitemaps []string `json:"sitemaps,omitempty"`
 }
 
-// Rule is a line of a file. Its pattern is normalised: every $ in it is %24, but for one that is its
-// end.
+// Rule is a line of a file. Its pattern is normalised: a $ in it is %24, but for one at its end.
 type Rule struct {
 	Allow   bool   `json:"allow,omitempty"`
 	Pattern string `json:"pattern"`

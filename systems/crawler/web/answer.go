@@ -33,8 +33,8 @@ func (s Shape) Answer(key string, at time.Duration, before int, nonce uint64) (a
 		return Answer{Status: 502, Body: []byte("no such host")}
 	}
 	kind := s.Kind(host)
-	if a.Takes = s.PageTime; kind == Slow {
-		a.Takes = cmp.Or(s.SlowTime, s.PageTime)
+	if a.Takes = s.PageTime.D(); kind == Slow {
+		a.Takes = cmp.Or(s.SlowTime, s.PageTime).D()
 	}
 	if a.Silent, a.Shut = kind == Dead, kind == Shut; a.Silent || a.Shut {
 		return a
@@ -47,7 +47,7 @@ func (s Shape) Answer(key string, at time.Duration, before int, nonce uint64) (a
 	if path == "/robots.txt" {
 		var text string
 		a.Status, text = s.Robots(host, s.Version(at))
-		if s.RobotsOf(host) == FlakyRobots && before < s.FlakyTimes {
+		if s.RobotsOf(host) == FlakyRobots && before < flakyTimes {
 			a.Status, text = 503, "not now"
 		}
 		a.Type, a.Body = "text/plain", []byte(text)
@@ -104,7 +104,7 @@ func (s Shape) html(host int, path string, p Page, at time.Duration, nonce uint6
 	out.WriteString("</head><body><!-- <a href=\"/commented/out\"> -->\n")
 	edition := 0
 	if p.News && s.NewsEvery > 0 {
-		edition = int(at / s.NewsEvery)
+		edition = int(at / s.NewsEvery.D())
 	}
 	fmt.Fprintf(&out, "<p>%s</p><p>edition %d</p>\n", html.EscapeString(p.words), edition)
 	for i, l := range p.Links {

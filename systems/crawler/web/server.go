@@ -203,7 +203,7 @@ func (s *Server) send(w http.ResponseWriter, a Answer) {
 		}
 	}
 	if a.News {
-		h.Set("Cache-Control", fmt.Sprintf("max-age=%g", s.shape.NewsEvery.Seconds()))
+		h.Set("Cache-Control", fmt.Sprintf("max-age=%g", s.shape.NewsEvery.D().Seconds()))
 	}
 	w.WriteHeader(a.Status)
 	_, _ = w.Write(a.Body) // a client may go at any time

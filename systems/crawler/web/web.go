@@ -14,30 +14,35 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/sut"
 	"stampede/systems/crawler/robots"
 )
 
 // Shape says what a web is like. Its shares are of hosts or of pages, from 0 to 1.
 type Shape struct {
-	Seed           uint64
-	Hosts          int
-	Island         int // so many neighbouring hosts link to each other
-	HostsPerIP     int // so many neighbouring hosts share an address
-	Pages          int // the most pages of a host, beside those that are hostile
-	HostileRobots  float64
-	Slow, Dead     float64 // of hosts
-	Flaky, Traps   float64
-	HostilePages   float64 // of pages
-	News           float64 // of pages, whose text changes every NewsEvery
-	NewsEvery      time.Duration
-	RobotsChange   time.Duration // some robots.txt are others from then on; 0 is never
-	SlowTime       time.Duration // what a slow host takes
-	PageTime       time.Duration // what another host takes
-	HugeBytes      int
-	FlakyTimes     int // so often a flaky host fails for each page
-	CrawlDelay     time.Duration
-	SitemapsHidden int // pages of a host that only its sitemap tells of
+	WebSeed       int          `json:"web_seed" min:"0" max:"1000000" doc:"from which the web is made"`
+	Hosts         int          `json:"hosts" min:"1" max:"1000000" doc:"number of hosts"`
+	Island        int          `json:"island" min:"1" max:"1000" doc:"so many neighbouring hosts link to each other"`
+	HostsPerIP    int          `json:"hosts_per_ip" min:"1" max:"100" doc:"so many neighbouring hosts share an address"`
+	Pages         int          `json:"pages" min:"1" max:"10000" doc:"the most ordinary pages of a host; most have fewer"`
+	SlowHosts     float64      `json:"slow_hosts" min:"0" max:"1" doc:"share of hosts that take slow_time for an answer"`
+	DeadHosts     float64      `json:"dead_hosts" min:"0" max:"1" doc:"share of hosts that do not answer, or close the connection"`
+	FlakyHosts    float64      `json:"flaky_hosts" min:"0" max:"1" doc:"share of hosts that fail twice for each page"`
+	Traps         float64      `json:"traps" min:"0" max:"1" doc:"share of hosts with a calendar without end, paths that grow, or another session in each link"`
+	HostilePages  float64      `json:"hostile_pages" min:"0" max:"1" doc:"share of pages that are huge, compressed bombs, cut off, mislabelled, copies, or missing; and a third of the share of hosts with chains and loops of redirects"`
+	HostileRobots float64      `json:"hostile_robots" min:"0" max:"1" doc:"share of hosts whose robots.txt is huge, failing, changing, or hard to read"`
+	RobotsChange  sut.Duration `json:"robots_change" min:"0s" max:"24h" doc:"when some robots.txt become stricter, since the web began; 0 is never"`
+	News          float64      `json:"news" min:"0" max:"1" doc:"share of pages whose text is another one after each news_every"`
+	NewsEvery     sut.Duration `json:"news_every" min:"100ms" max:"24h"`
+	Hidden        int          `json:"hidden" min:"0" max:"1000" doc:"pages of a third of the hosts that only a sitemap tells of"`
+	SlowTime      sut.Duration `json:"slow_time" min:"0s" max:"1m"`
+	PageTime      sut.Duration `json:"page_time" min:"0s" max:"1m" doc:"what other hosts take for an answer"`
+	CrawlDelay    sut.Duration `json:"crawl_delay" min:"1ms" max:"1m" doc:"what some robots.txt ask for"`
+	HugeBytes     int          `json:"-"` // that a huge page has, at least
 }
+
+// flakyTimes is how often a flaky host fails for each page: less often than any crawler gives up.
+const flakyTimes = 2
 
 // Link is a link of a page: where it leads, and how that is written.
 type Link struct {
@@ -96,7 +101,7 @@ func (s Shape) chance(what string, at ...int) float64 {
 func (s Shape) hash(what string, at ...int) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(what)) // it never fails
-	x := h.Sum64() ^ s.Seed
+	x := h.Sum64() ^ uint64(s.WebSeed)
 	for _, n := range at {
 		x = mix(x + uint64(n) + 1)
 	}
@@ -137,8 +142,8 @@ func (s Shape) Kind(host int) HostKind {
 		share float64
 		kinds []HostKind
 	}{
-		{s.Slow, []HostKind{Slow}}, {s.Dead, []HostKind{Dead, Shut}}, {s.Flaky, []HostKind{Flaky}},
-		{s.Traps, []HostKind{Calendar, Loop, Sessions}},
+		{s.SlowHosts, []HostKind{Slow}}, {s.DeadHosts, []HostKind{Dead, Shut}},
+		{s.FlakyHosts, []HostKind{Flaky}}, {s.Traps, []HostKind{Calendar, Loop, Sessions}},
 	} {
 		if u < k.share {
 			return k.kinds[s.below(len(k.kinds), "trap", host)]
@@ -212,7 +217,7 @@ func (s Shape) Find(key string) (p Page, is bool) {
 	case Dead, Shut:
 		p.Fails = Never
 	case Flaky:
-		p.Fails = s.FlakyTimes
+		p.Fails = flakyTimes
 	}
 	return p, is
 }
@@ -352,13 +357,13 @@ func (s Shape) special(host int, path string, p Page) (Page, bool) {
 		p.Links = []Link{{Key: name + "/sitemap-1.xml", Text: "http://" + name + "/sitemap-1.xml"}}
 		p.Sitemap, p.HTML, p.Type, p.words = true, false, "application/xml", "sitemapindex"
 	case s.hasSitemap(host) && path == "/sitemap-1.xml":
-		for n := range s.SitemapsHidden {
+		for n := range s.Hidden {
 			key := name + "/hidden/" + strconv.Itoa(n)
 			p.Links = append(p.Links, Link{Key: key, Text: "http://" + key})
 		}
 		p.Sitemap, p.HTML, p.Type, p.words = true, false, "text/xml", "urlset"
 	case s.hasSitemap(host) && part[0] == "hidden" && len(part) == 2 && numberOf(part[1]) >= 0 &&
-		numberOf(part[1]) < s.SitemapsHidden:
+		numberOf(part[1]) < s.Hidden:
 	default:
 		return p, false
 	}
@@ -375,7 +380,7 @@ func numberOf(text string) int {
 
 func (s Shape) hasSitemap(host int) bool {
 	kind := s.RobotsOf(host)
-	return s.SitemapsHidden > 0 && kind != NoRobots && kind != BrokenRobots && host%3 == 0
+	return s.Hidden > 0 && kind != NoRobots && kind != BrokenRobots && host%3 == 0
 }
 
 // spell writes the links of a page, each in some spelling of its key.
@@ -460,7 +465,7 @@ func (s Shape) Robots(host, version int) (status int, text string) {
 			out.WriteString("Disallow: /docs/\n")
 		}
 	case DelayedRobots:
-		fmt.Fprintf(&out, "User-agent: *\n%sCrawl-delay: %g\n", rules, s.CrawlDelay.Seconds())
+		fmt.Fprintf(&out, "User-agent: *\n%sCrawl-delay: %g\n", rules, s.CrawlDelay.D().Seconds())
 	default:
 		out.WriteString("User-agent: *\n" + rules)
 	}
@@ -469,7 +474,7 @@ func (s Shape) Robots(host, version int) (status int, text string) {
 
 // Version is that of all robots.txt at a time since the web began.
 func (s Shape) Version(at time.Duration) int {
-	if s.RobotsChange > 0 && at >= s.RobotsChange {
+	if s.RobotsChange > 0 && at >= s.RobotsChange.D() {
 		return 1
 	}
 	return 0
@@ -500,7 +505,7 @@ func (s Shape) Allowed(key string, version int) bool {
 // Delay is the crawl delay that a host asks for.
 func (s Shape) Delay(host int) time.Duration {
 	if s.RobotsOf(host) == DelayedRobots {
-		return s.CrawlDelay
+		return s.CrawlDelay.D()
 	}
 	return 0
 }
@@ -547,11 +552,11 @@ const SessionParam = "sid"
 
 // Limits are what no crawler goes beyond.
 type Limits struct {
-	Segments  int // of a path
-	Repeats   int // of one segment in a path
-	Redirects int // one after the other
-	Bytes     int // of a body, once decompressed
-	PerHost   int // pages of a host
+	Segments  int `json:"segments" min:"1" max:"100" doc:"the most segments of a path"`
+	Repeats   int `json:"repeats" min:"1" max:"100" doc:"how often a path may have the same segment"`
+	Redirects int `json:"redirects" min:"0" max:"20" doc:"how many are followed one after the other"`
+	MaxBytes  int `json:"max_bytes" min:"1000" max:"10000000" doc:"the largest body that is read"`
+	PerHost   int `json:"per_host" min:"1" max:"1000000" doc:"the most pages of a host; seeds count, and are never too many"`
 }
 
 // Filtered says whether a key is beyond the limits by its form alone.

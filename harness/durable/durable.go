@@ -1,5 +1,5 @@
-// Package durable has two calls that a program needs which keeps its own files: a lock between
-// processes, and a flush of names.
+// Package durable has what a program needs that keeps its own files: a lock between processes, a
+// flush of names, and the frames of a log.
 package durable
 
 import (

@@ -1,17 +1,16 @@
 // Package journal keeps what a process must not forget: an append-only log of checked records. What
 // was acknowledged is there after a crash, and nothing of a record that was not written whole.
 //
-// A record is its length and its CRC-32C (Castagnoli), four bytes each in little endian, and its
-// bytes. The log is never shortened.
+// What one flush brings to the disk is one frame of a log (see durable.Frame), and has a frame for
+// each record: a crash leaves all of it or nothing. The log is never shortened.
 package journal
 
 import (
 	"bufio"
+	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -44,8 +43,8 @@ type write struct {
 	result chan error
 }
 
-// Open opens the journal of a folder and shows its records, oldest first. What follows the last
-// whole record is cut off.
+// Open opens the journal of a folder and shows its records, oldest first. What a crash has left of
+// the last flush is cut off; the error of a journal that is damaged before is durable.ErrDamaged.
 func Open(folder string, show func([]byte) error) (opened *Journal, err error) {
 	j := &Journal{queue: make(chan *write, 4096), done: make(chan struct{})}
 	j.log, err = os.OpenFile(filepath.Join(folder, logFile), os.O_CREATE|os.O_RDWR, 0o600)
@@ -66,6 +65,9 @@ func Open(folder string, show func([]byte) error) (opened *Journal, err error) {
 	}
 	if err = j.log.Truncate(whole); err == nil {
 		_, err = j.log.Seek(whole, io.SeekStart)
+	}
+	if err == nil {
+		err = j.log.Sync() // a process that was killed may not have flushed what was shown
 	}
 	if err == nil {
 		err = durable.Sync(folder) // its name too
@@ -91,53 +93,16 @@ func Read(folder string, show func([]byte) error) error {
 	return err
 }
 
-const (
-	headBytes = 8
-	// largest bounds a record: what says that it is larger is no record.
-	largest = 1 << 28
-)
-
 // records shows the whole records at the beginning of a file, and says where they end.
 func records(f *os.File, show func([]byte) error) (whole int64, err error) {
-	in := bufio.NewReaderSize(f, 1<<20)
-	var head [headBytes]byte
-	for {
-		if _, err := io.ReadFull(in, head[:]); err != nil {
-			return whole, torn(err)
-		}
-		size := binary.LittleEndian.Uint32(head[:4])
-		if size == 0 || size > largest { // zeros are what a file that was made longer has
-			return whole, nil
-		}
-		record := make([]byte, size)
-		if _, err := io.ReadFull(in, record); err != nil {
-			return whole, torn(err)
-		}
-		if crc32.Checksum(record, castagnoli()) != binary.LittleEndian.Uint32(head[4:]) {
-			return whole, nil
-		}
-		if err := show(record); err != nil {
-			return whole, fmt.Errorf("reading the journal at %d: %w", whole, err)
-		}
-		whole += headBytes + int64(size)
+	whole, err = durable.Frames(bufio.NewReaderSize(f, 1<<20), func(batch []byte) error {
+		_, err := durable.Frames(bytes.NewReader(batch), show)
+		return err
+	})
+	if err != nil {
+		return whole, fmt.Errorf("reading the journal at %d: %w", whole, err)
 	}
-}
-
-// torn is nil for an end, wherever it is.
-func torn(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil
-	}
-	return fmt.Errorf("reading the journal: %w", err)
-}
-
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
-
-func framed(record []byte) []byte {
-	out := make([]byte, headBytes, headBytes+len(record))
-	binary.LittleEndian.PutUint32(out, uint32(len(record)))
-	binary.LittleEndian.PutUint32(out[4:], crc32.Checksum(record, castagnoli()))
-	return append(out, record...)
+	return whole, nil
 }
 
 // Begin puts a record in the queue; an empty one is not written. Records are written in the order
@@ -162,16 +127,19 @@ func (j *Journal) Begin(record []byte) (wait func(context.Context) error, err er
 	}, nil
 }
 
-// write writes what is in the queue, all of it with one flush.
+// batchBytes are enough for one flush: a frame has less than 4 GiB.
+const batchBytes = 64 << 20
+
+// write writes what is in the queue, all of it with one flush, but for what is more than enough.
 func (j *Journal) write() {
 	defer close(j.done)
 	for first := range j.queue {
 		batch := []*write{first}
-		for more := true; more; {
+		for more, size := true, len(first.record); more && size < batchBytes; {
 			select {
 			case next, open := <-j.queue:
 				if more = open; open {
-					batch = append(batch, next)
+					batch, size = append(batch, next), size+len(next.record)
 				}
 			default:
 				more = false
@@ -190,13 +158,13 @@ func (j *Journal) writeAll(batch []*write) error {
 	var out []byte
 	for _, w := range batch {
 		if len(w.record) > 0 {
-			out = append(out, framed(w.record)...)
+			out = append(out, durable.Frame(w.record)...)
 		}
 	}
 	if len(out) == 0 {
 		return nil
 	}
-	_, err := j.log.Write(out)
+	_, err := j.log.Write(durable.Frame(out))
 	if err == nil {
 		err = j.log.Sync()
 	}

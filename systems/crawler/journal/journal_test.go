@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"stampede/harness/durable"
 	"stampede/systems/crawler/journal"
 )
 
@@ -66,7 +68,7 @@ func TestTorn(t *testing.T) {
 	}
 	for cut := range len(whole) + 1 {
 		var want []string
-		if cut >= 11 {
+		if cut >= 2*8+3 {
 			want = append(want, "one")
 		}
 		if cut == len(whole) {
@@ -86,6 +88,32 @@ func TestTorn(t *testing.T) {
 				t.Errorf("cut at %d, then %q: %q", cut, tail, got)
 			}
 		}
+	}
+}
+
+// TestDamaged: a journal with a flipped bit before its end is not opened, and stays as it is.
+func TestDamaged(t *testing.T) {
+	folder := t.TempDir()
+	j := open(t, folder)
+	put(t, j, "one")
+	put(t, j, "two")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(folder, "journal.log")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[bytes.Index(text, []byte("one"))] ^= 1
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.Open(folder, nil); !errors.Is(err, durable.ErrDamaged) {
+		t.Errorf("it is opened: %v", err)
+	}
+	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("it is %q now, %v", got, err)
 	}
 }
 

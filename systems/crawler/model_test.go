@@ -3,6 +3,7 @@ package crawler_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -298,12 +299,7 @@ func (s *spider) audit() crawler.Audit {
 		}
 		hosts[l.host] = true
 	}
-	hashes := make([]string, 0, len(s.bodies))
-	for hash := range s.bodies {
-		hashes = append(hashes, hash)
-	}
-	slices.Sort(hashes)
-	for _, hash := range hashes {
+	for _, hash := range slices.Sorted(maps.Keys(s.bodies)) {
 		a.Bodies = append(a.Bodies, crawler.BodyRow{Hash: hash, Is: hash, Bytes: int64(s.bodies[hash])})
 	}
 	return a

@@ -38,10 +38,11 @@ func TestJudges(t *testing.T) {
 	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
 		{Name: "a host is asked too soon", Breaks: crawler.Polite,
 			Do: func(e *evidence, pick func(int) int) bool {
-				return pair(e, pick, func(a, b *web.Exchange) bool {
+				a, b := pair(e, pick)
+				if a != nil {
 					b.AtNS = a.SeenNS + e.P.Delay.D().Nanoseconds()*9/10
-					return true
-				})
+				}
+				return a != nil
 			}},
 		{Name: "a page is asked for once more", Breaks: crawler.FetchedOnce,
 			Do: func(e *evidence, pick func(int) int) bool {
@@ -92,24 +93,24 @@ func TestJudges(t *testing.T) {
 	})
 }
 
-// pair picks two requests to one host, of which the second came after the first was answered.
-func pair(e *evidence, pick func(int) int, change func(a, b *web.Exchange) bool) bool {
-	last := map[string]int{}
-	var pairs [][2]int
+// pair picks two requests to one host, of which the second came after the first was answered; nil
+// if there are none.
+func pair(e *evidence, pick func(int) int) (a, b *web.Exchange) {
+	last := map[string]*web.Exchange{}
+	var pairs [][2]*web.Exchange
 	for i := range e.Audit.Log {
 		x := &e.Audit.Log[i]
 		host, _ := web.Split(x.Key)
-		if before, has := last[host]; has && x.Status > 0 && e.Audit.Log[before].Status > 0 {
-			pairs = append(pairs, [2]int{before, i})
+		if before := last[host]; before != nil && x.Status > 0 && before.Status > 0 {
+			pairs = append(pairs, [2]*web.Exchange{before, x})
 		}
-		last[host] = i
+		last[host] = x
 	}
 	if len(pairs) == 0 {
-		return false
+		return nil, nil
 	}
 	one := pairs[pick(len(pairs))]
-	return change(&e.Audit.Log[one[0]], &e.Audit.Log[one[1]])
-
+	return one[0], one[1]
 }
 
 type clause suttest.Case[*evidence]

@@ -46,7 +46,7 @@ func invariants(p Params) []check.Invariant {
 		s.State(SeedsKept, "an acknowledged seed is kept once, and nothing is that nobody asked for; "+
 			"from then on its page is known, and what is known of a page never becomes less",
 			check.AckedDurable(seeds), check.NoPhantom(seeds), check.AtMostOnce(seedFact, check.ByOp),
-			lookedAt),
+			judging(p, lookedAt)),
 		s.State(AllFetched, "every page that seeds lead to is fetched, but for those that are "+
 			"disallowed, beyond the limits or out of reach; and no other page is",
 			judging(p, allFetched)),
@@ -121,7 +121,10 @@ type seen struct {
 	seeds map[string]uint64 // the keys that were asked for, and not refused, with an operation
 	acked map[string]uint64
 	asked time.Duration // for the first seed
-	looks []sight
+	// What replies have said of pages, by address; and of those that cannot be so, by operation.
+	changes map[string][]check.VersionChange
+	sights  map[string][]check.VersionSight
+	misread map[uint64]string
 	*closure
 	// The web's clock is so far ahead of that of the history, at least and at most.
 	least, most time.Duration
@@ -132,7 +135,9 @@ func readLog(a *Audit, p Params) *seen {
 		hosts: map[string][]*web.Exchange{}, ips: map[string][]*web.Exchange{},
 		rows: map[string]*PageRow{}, heard: map[string]int64{},
 		latest: map[[2]string]*web.Exchange{}, room: map[*web.Exchange]time.Duration{},
-		seeds: map[string]uint64{}, acked: map[string]uint64{}, asked: history.Never}
+		seeds: map[string]uint64{}, acked: map[string]uint64{}, asked: history.Never,
+		changes: map[string][]check.VersionChange{}, sights: map[string][]check.VersionSight{},
+		misread: map[uint64]string{}}
 	for i := range a.Pages {
 		s.rows[keyOf(a.Pages[i].URL)] = &a.Pages[i]
 	}
@@ -181,30 +186,36 @@ type judged struct {
 	p Params
 }
 
-// sight is what somebody was told of a page.
-type sight struct {
-	end  time.Duration
-	page Page
-}
-
-// see takes a record in.
+// see takes a record in. The times at which a page was fetched are its versions, from 1 on.
 func (s *seen) see(rec *history.Record) {
-	if rec.Op.Kind == KindLook {
-		one := sight{end: rec.End}
-		if rec.Outcome == history.OK && check.Misread(rec, &one.page) == "" {
-			s.looks = append(s.looks, one)
+	url, op, look := rec.Op.Key, rec.Op.ID, rec.Op.Kind == KindLook
+	if !look && rec.Outcome != history.Refused {
+		s.asked = min(s.asked, rec.Start)
+		s.seeds[keyOf(url)] = op
+	}
+	if rec.Outcome != history.OK {
+		return
+	}
+	if !look {
+		s.acked[keyOf(url)] = op
+	}
+	var page Page
+	if wrong := check.Misread(rec, &page); wrong != "" {
+		s.misread[op] = wrong
+		return
+	}
+	if page.URL != url {
+		s.misread[op] = fmt.Sprintf("who asked about %s was told of %s", url, page.URL)
+	}
+	c := check.VersionChange{Op: op, Start: rec.Start, End: rec.End, Version: 1}
+	if look {
+		if c.Version += page.Fetched; page.State == "" {
+			c.Version = 0
 		}
-		return
+		s.sights[url] = append(s.sights[url], check.VersionSight{Op: op, Start: c.Start, End: c.End,
+			Version: c.Version})
 	}
-	if rec.Outcome == history.Refused {
-		return
-	}
-	s.asked = min(s.asked, rec.Start)
-	key := keyOf(rec.Op.Key)
-	s.seeds[key] = rec.Op.ID
-	if rec.Outcome == history.OK {
-		s.acked[key] = rec.Op.ID
-	}
+	s.changes[url] = append(s.changes[url], c)
 }
 
 // judging is a clause about the pages of an audit and the web's log.
@@ -229,43 +240,21 @@ func judging(p Params, judge func(j *judged)) check.Clause {
 	})
 }
 
-// lookedAt is the clause that a page is known once its seed was acknowledged, and that the times at
-// which it was fetched only become more. These are its versions, from 1 on; who looks makes none,
-// and is promised that later ones see no older one.
-func lookedAt(r *check.Run) func() {
-	changes, sights := map[string][]check.VersionChange{}, map[string][]check.VersionSight{}
-	fetched := false
-	r.See(func(rec *history.Record) {
-		if rec.Outcome != history.OK {
-			return
-		}
-		var page Page
-		if wrong := check.Misread(rec, &page); wrong != "" {
-			r.Violate([]uint64{rec.Op.ID}, "%s", wrong)
-			return
-		}
-		key := rec.Op.Key
-		if page.URL != key {
-			r.Violate([]uint64{rec.Op.ID}, "who asked about %s was told of %s", key, page.URL)
-		}
-		c := check.VersionChange{Op: rec.Op.ID, Start: rec.Start, End: rec.End, Version: 1}
-		if rec.Op.Kind == KindLook {
-			fetched = fetched || page.Fetched > 0
-			if c.Version += page.Fetched; page.State == "" {
-				c.Version = 0
-			}
-			sights[key] = append(sights[key], check.VersionSight{Op: c.Op, Start: c.Start, End: c.End,
-				Version: c.Version})
-		}
-		changes[key] = append(changes[key], c)
-	}, KindSeed, KindLook)
-	return func() {
-		f := &check.Freshness{Collector: r.Collector}
-		for _, key := range slices.Sorted(maps.Keys(sights)) {
-			f.Look(key, changes[key], sights[key])
-		}
-		r.Need(fetched, "nobody saw that a page was fetched")
+// lookedAt judges that a page is known once its seed was acknowledged, and that the times at which
+// it was fetched only become more. Who looks makes no version, and is promised that later ones see
+// no older one.
+func lookedAt(j *judged) {
+	for _, op := range slices.Sorted(maps.Keys(j.misread)) {
+		j.Violate([]uint64{op}, "%s", j.misread[op])
 	}
+	f, fetched := &check.Freshness{Collector: j.Collector}, false
+	for _, url := range slices.Sorted(maps.Keys(j.sights)) {
+		f.Look(url, j.changes[url], j.sights[url])
+		fetched = fetched || slices.ContainsFunc(j.sights[url], func(s check.VersionSight) bool {
+			return s.Version > 1
+		})
+	}
+	j.Need(fetched, "nobody saw that a page was fetched")
 }
 
 // overlapped asks for requests at the same time.

@@ -169,11 +169,13 @@ func (j *judged) clocks() {
 	for _, list := range j.pages {
 		j.most = min(j.most, time.Duration(list[0].AtNS)-j.asked)
 	}
-	for _, s := range j.looks {
-		n := int64(0)
-		for _, e := range j.pages[keyOf(s.page.URL)] {
-			if n += int64(count(answered(e))); n == s.page.Fetched && answered(e) {
-				j.least = max(j.least, time.Duration(e.SeenNS)-s.end)
+	for url, list := range j.sights {
+		for _, s := range list {
+			n := int64(0)
+			for _, e := range j.pages[keyOf(url)] {
+				if n += int64(count(answered(e))); n == s.Version-1 && answered(e) {
+					j.least = max(j.least, time.Duration(e.SeenNS)-s.End)
+				}
 			}
 		}
 	}

@@ -48,24 +48,25 @@ func put(t *testing.T, j *journal.Journal, text string) {
 	}
 }
 
+// written is a journal of two records that was closed: its folder, its file and what is in that.
+func written(t *testing.T) (folder, name string, text []byte) {
+	t.Helper()
+	folder = t.TempDir()
+	j := open(t, folder)
+	put(t, j, "one")
+	put(t, j, "two")
+	name = filepath.Join(folder, "journal.log")
+	text, err := os.ReadFile(name)
+	if err = errors.Join(err, j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return folder, name, text
+}
+
 // TestTorn: whatever the last write has left, all whole records are there, and what is written next
 // follows them.
 func TestTorn(t *testing.T) {
-	folder := t.TempDir()
-	j := open(t, folder)
-	if _, err := journal.Open(folder, nil); !errors.Is(err, journal.ErrLocked) {
-		t.Errorf("a second process: %v", err)
-	}
-	put(t, j, "one")
-	put(t, j, "two")
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Join(folder, "journal.log")
-	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder, name, whole := written(t)
 	for cut := range len(whole) + 1 {
 		var want []string
 		if cut >= 2*8+3 {
@@ -93,18 +94,7 @@ func TestTorn(t *testing.T) {
 
 // TestDamaged: a journal with a flipped bit before its end is not opened, and stays as it is.
 func TestDamaged(t *testing.T) {
-	folder := t.TempDir()
-	j := open(t, folder)
-	put(t, j, "one")
-	put(t, j, "two")
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Join(folder, "journal.log")
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder, name, text := written(t)
 	text[bytes.Index(text, []byte("one"))] ^= 1
 	if err := os.WriteFile(name, text, 0o600); err != nil {
 		t.Fatal(err)
@@ -117,10 +107,13 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestTogether: many writers share flushes, and each record is there once.
+// TestTogether: many writers of one process share flushes, and each record is there once.
 func TestTogether(t *testing.T) {
 	folder := t.TempDir()
 	j := open(t, folder)
+	if _, err := journal.Open(folder, nil); !errors.Is(err, journal.ErrLocked) {
+		t.Errorf("a second process: %v", err)
+	}
 	var all sync.WaitGroup
 	var want []string
 	for i := range 50 {

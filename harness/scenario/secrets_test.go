@@ -9,9 +9,14 @@ import (
 )
 
 type secretive struct {
-	Units int    `json:"units"`
+	Units int `json:"units"`
+	Access
+	Name string `json:"name"`
+}
+
+// Access is embedded: its fields are those of the parameters.
+type Access struct {
 	Token string `json:"token" secret:"true"`
-	Name  string `json:"name"`
 }
 
 // TestSecretsAreNotWritten: a secret parameter that is set is not in what is written; an

@@ -118,7 +118,6 @@ type clause suttest.Case[*evidence]
 // TestClauses: each clause accepts what is right and refuses what is wrong.
 func TestClauses(t *testing.T) {
 	good := func() *evidence { return crawlOf(t, 1, crowd(), suttest.Trouble{}, false) }
-	asIs := func(*evidence) {}
 	row := func(state string, change func(e *evidence, r *crawler.PageRow)) func(*evidence) {
 		return func(e *evidence) {
 			i := slices.IndexFunc(e.Audit.Pages, func(r crawler.PageRow) bool {
@@ -168,7 +167,6 @@ func TestClauses(t *testing.T) {
 		}
 	}
 	suttest.Clauses(t, proof(), good, []clause{
-		{crawler.SeedsKept, "as it is", check.Held, asIs, ""},
 		{crawler.SeedsKept, "one is lost", check.Broken, func(e *evidence) {
 			e.Audit.Seeds = e.Audit.Seeds[1:]
 		}, "was acknowledged"},
@@ -192,7 +190,6 @@ func TestClauses(t *testing.T) {
 			})
 		}, "nobody saw"},
 
-		{crawler.AllFetched, "as it is", check.Held, asIs, ""},
 		{crawler.AllFetched, "one is not known", check.Broken, none("disallowed"), "nobody has heard " +
 			"of"},
 		{crawler.AllFetched, "one is not fetched", check.Broken,
@@ -223,7 +220,6 @@ func TestClauses(t *testing.T) {
 		}, "fetched again"},
 		{crawler.AllFetched, "no log", check.Undecided, noLog, "no log"},
 
-		{crawler.FetchedOnce, "as it is", check.Held, asIs, ""},
 		{crawler.FetchedOnce, "kept twice", check.Broken,
 			row("done", func(_ *evidence, r *crawler.PageRow) { r.Fetched = 3 }), "was kept 3 times"},
 		{crawler.FetchedOnce, "the web never answered", check.Broken,
@@ -281,7 +277,6 @@ func TestClauses(t *testing.T) {
 			}), "were not kept"},
 		{crawler.FetchedOnce, "no log", check.Undecided, noLog, "no log"},
 
-		{crawler.Polite, "as it is", check.Held, asIs, ""},
 		{crawler.Polite, "two hosts of an address at once", check.Broken, func(e *evidence) {
 			request(web.Exchange{Key: "h0.test/", IP: "10.0.0.0", Status: 200})(e)
 			request(web.Exchange{Key: "h1.test/", IP: "10.0.0.0", Status: 200})(e)
@@ -292,7 +287,6 @@ func TestClauses(t *testing.T) {
 		}, ""},
 		{crawler.Polite, "no log", check.Undecided, noLog, "no log"},
 
-		{crawler.RobotsHeeded, "as it is", check.Held, asIs, ""},
 		{crawler.RobotsHeeded, "nobody asked for robots.txt", check.Broken, func(e *evidence) {
 			e.Audit.Log = slices.DeleteFunc(e.Audit.Log, func(x web.Exchange) bool {
 				return strings.HasSuffix(x.Key, "/robots.txt")
@@ -305,7 +299,6 @@ func TestClauses(t *testing.T) {
 		{crawler.RobotsHeeded, "nothing is forbidden", check.Undecided, none("disallowed"),
 			"no page was disallowed"},
 
-		{crawler.WithinLimits, "as it is", check.Held, asIs, ""},
 		{crawler.WithinLimits, "a path", check.Broken,
 			request(web.Exchange{Key: "h0.test/loop/loop/loop/loop/", Status: 200}), "beyond the limits"},
 		{crawler.WithinLimits, "a redirect", check.Broken,
@@ -315,7 +308,6 @@ func TestClauses(t *testing.T) {
 		}, "1000000 bytes"},
 		{crawler.WithinLimits, "no log", check.Undecided, noLog, "no log"},
 
-		{crawler.StoredAsServed, "as it is", check.Held, asIs, ""},
 		{crawler.StoredAsServed, "another body", check.Broken, func(e *evidence) {
 			e.Audit.Bodies[0].Is = "0a"
 		}, "and is 0a"},
@@ -326,7 +318,6 @@ func TestClauses(t *testing.T) {
 		}, "is not stored"},
 		{crawler.StoredAsServed, "no log", check.Undecided, noLog, "no log"},
 
-		{crawler.AllCounted, "as it is", check.Held, asIs, ""},
 		{crawler.AllCounted, "one too many", check.Broken, func(e *evidence) {
 			e.Audit.Hosts[0].Pages++
 		}, "host"},

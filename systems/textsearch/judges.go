@@ -88,7 +88,7 @@ type seen struct {
 	all     []*look        // these, and what is found in the end
 	slowest *time.Duration // how long an operation took, outside faults
 	read    bool
-	known   *oracle
+	known   *exact.Corpus
 }
 
 // made is a change, as its client knows it.
@@ -190,22 +190,23 @@ func knowing(judge func(judged)) check.Clause {
 	})
 }
 
-// oracle is what follows from the log and from the texts that were asked for.
-func (j judged) oracle() *oracle {
+// oracle is what follows from the log and from the texts that were asked for. It shares nothing
+// with the designs that index but the analysis of texts.
+func (j judged) oracle() *exact.Corpus {
 	if j.seen.known == nil {
-		texts := map[uint64]*analysis.Text{}
-		for version, m := range j.seen.changes {
-			texts[version] = m.text
+		j.seen.known = exact.NewCorpus()
+		for _, row := range slices.SortedFunc(slices.Values(j.Log), func(a, b LogRow) int {
+			return cmp.Compare(a.Seq, b.Seq)
+		}) {
+			var text *analysis.Text
+			if m := j.seen.changes[row.Version]; m != nil {
+				text = m.text
+			}
+			j.seen.known.Add(exact.Version{Doc: row.Doc, Version: row.Version, Seq: row.Seq,
+				Deleted: row.Deleted}, text)
 		}
-		j.seen.known = newOracle(j.Log, texts)
 	}
 	return j.seen.known
-}
-
-// at is the corpus of an answer.
-func (j judged) at(generation int64) moment {
-	o := j.oracle()
-	return moment{o.At(generation), o.of}
 }
 
 // looks are the answers of the history and, after them, those of the end.
@@ -238,8 +239,8 @@ func (l *look) text() string {
 }
 
 // parsed is the query of an answer, in terms.
-func (j judged) parsed(l *look) (w exact.Wanted, meant string, m moment) {
-	m = j.at(l.Generation)
+func (j judged) parsed(l *look) (w exact.Wanted, meant string, m exact.Moment) {
+	m = j.oracle().At(l.Generation)
 	if !l.parsed {
 		var v analysis.Vocabulary // who does not correct words needs none
 		if j.Corrects {
@@ -325,7 +326,7 @@ func finally(j judged) {
 	if j.Documents == nil {
 		return
 	}
-	m := j.at(j.Generation)
+	m := j.oracle().At(j.Generation)
 	if last := m.Last().Generation; j.Generation != last {
 		j.Unfinished(nil, "in the end the documents are of generation %d, and the log ends at %d",
 			j.Generation, last)
@@ -334,7 +335,7 @@ func finally(j judged) {
 	there := map[uint64]bool{}
 	for _, row := range j.Documents {
 		j.Checked(1)
-		v := m.of[row.Version]
+		v := m.Of[row.Version]
 		switch {
 		case there[row.Doc]:
 			j.Violate([]uint64{row.Version}, "in the end document %d is there twice", row.Doc)
@@ -374,7 +375,7 @@ func askedInTheEnd(title string, n int) []askedFor {
 }
 
 // searchedFor requires that the newest versions were searched for in the end, at its generation.
-func (j judged) searchedFor(m moment) {
+func (j judged) searchedFor(m exact.Moment) {
 	asked := map[askedFor]bool{}
 	for _, row := range j.Finds {
 		asked[askedFor{row.Query, cmp.Or(row.Most, fewHits)}] = true
@@ -415,14 +416,14 @@ func oneGeneration(j judged) {
 		shown := map[uint64]bool{}
 		for _, h := range l.Hits {
 			found, shown[h.Doc] = true, true
-			switch v := m.of[h.Version]; {
+			switch v := m.Of[h.Version]; {
 			case v == nil || v.Doc != h.Doc || v.Deleted:
 				j.Violate(l.ops(h.Version), "%s: document %d was found with version %d, which it never had",
 					l.text(), h.Doc, h.Version)
 			case v.Seq > m.Generation:
 				j.Violate(l.ops(h.Version), "%s: document %d was found with version %d, which is of "+
 					"change %d", l.text(), h.Doc, h.Version, v.Seq)
-			case v.Until <= m.Generation && !m.gone(h.Doc):
+			case v.Until <= m.Generation && !m.Gone(h.Doc):
 				j.Violate(l.ops(h.Version), "%s: document %d was found with version %d, which was "+
 					"replaced by change %d", l.text(), h.Doc, h.Version, v.Until)
 			}
@@ -445,7 +446,7 @@ func oneGeneration(j judged) {
 }
 
 // possible says whether an answer's generation was there when it came; it is a violation if not.
-func (j judged) possible(l *look, m moment) bool {
+func (j judged) possible(l *look, m exact.Moment) bool {
 	_, v := m.UpTo()
 	switch {
 	case l.Generation == 0:
@@ -478,10 +479,10 @@ func goneForGood(j judged) {
 		if l.wrong != "" {
 			continue // said by hitsMatch
 		}
-		m := j.at(l.Generation)
+		m := j.oracle().At(l.Generation)
 		for _, h := range l.Hits {
-			if v := m.of[h.Version]; v != nil && v.Doc == h.Doc && v.Seq <= m.Generation &&
-				m.gone(h.Doc) {
+			if v := m.Of[h.Version]; v != nil && v.Doc == h.Doc && v.Seq <= m.Generation &&
+				m.Gone(h.Doc) {
 				j.Violate(l.ops(h.Version), "%s: document %d was found with version %d, and is deleted",
 					l.text(), h.Doc, h.Version)
 			}
@@ -493,13 +494,13 @@ func goneForGood(j judged) {
 }
 
 // soughtInVain says whether a search was for a document that is deleted.
-func (j judged) soughtInVain(l *look, m moment) bool {
+func (j judged) soughtInVain(l *look, m exact.Moment) bool {
 	terms := analysis.Terms(l.req.Query)
 	if len(terms) != 1 {
 		return false
 	}
 	return slices.ContainsFunc(m.Having(terms[0]), func(v *exact.Version) bool {
-		return v.Until <= m.Generation && m.gone(v.Doc)
+		return v.Until <= m.Generation && m.Gone(v.Doc)
 	})
 }
 
@@ -526,7 +527,7 @@ func hitsMatch(j judged) {
 				j.Violate(l.ops(h.Version), "%s: document %d was found twice", l.text(), h.Doc)
 			}
 			shown[h.Doc] = true
-			if v := m.of[h.Version]; v != nil && !w.Fits(v.Text) {
+			if v := m.Of[h.Version]; v != nil && !w.Fits(v.Text) {
 				j.Violate(l.ops(h.Version), "%s: document %d was found, and its version %d does not match",
 					l.text(), h.Doc, h.Version)
 			}
@@ -639,12 +640,12 @@ func (j judged) reckoned(l *look) (tied bool) {
 
 // best compares hits with what they should be.
 func (j judged) best(
-	l *look, m moment, w exact.Wanted, score func(*exact.Version) float64,
+	l *look, m exact.Moment, w exact.Wanted, score func(*exact.Version) float64,
 ) (tied bool) {
 	shown := map[uint64]bool{}
 	for _, h := range l.Hits {
 		shown[h.Doc] = true
-		if v := m.of[h.Version]; v != nil && !near(score(v), h.Score) {
+		if v := m.Of[h.Version]; v != nil && !near(score(v), h.Score) {
 			j.Violate(l.ops(h.Version), "%s: document %d has the score %v, and should have %v", l.text(),
 				h.Doc, h.Score, score(v))
 		}

@@ -23,6 +23,7 @@ type Version struct {
 type Corpus struct {
 	Log  []*Version            // in order
 	Docs map[uint64][]*Version // of each document, in order
+	Of   map[uint64]*Version   // by version, the last one of it
 
 	having  map[string][]*Version
 	live    []int64 // documents after each change
@@ -35,7 +36,8 @@ type Corpus struct {
 
 // NewCorpus is an empty one.
 func NewCorpus() *Corpus {
-	return &Corpus{Docs: map[uint64][]*Version{}, having: map[string][]*Version{}}
+	return &Corpus{Docs: map[uint64][]*Version{}, Of: map[uint64]*Version{},
+		having: map[string][]*Version{}}
 }
 
 // Add adds a change with the terms of its text, which has a higher number than all before it.
@@ -54,7 +56,7 @@ func (c *Corpus) Add(v Version, text *analysis.Text) *Version {
 	if !v.Deleted {
 		live, length = live+1, length+v.Text.Length
 	}
-	c.Log, c.Docs[v.Doc] = append(c.Log, &v), append(c.Docs[v.Doc], &v)
+	c.Log, c.Docs[v.Doc], c.Of[v.Version] = append(c.Log, &v), append(c.Docs[v.Doc], &v), &v
 	c.live, c.lengths = append(c.live, live), append(c.lengths, length)
 	for term := range v.Text.TF {
 		if c.having[term] = append(c.having[term], &v); len(c.having[term]) == 1 {
@@ -118,6 +120,13 @@ func (m Moment) Size() (n int64, mean float64) {
 // There says whether a version is there.
 func (m Moment) There(v *Version) bool {
 	return !v.Deleted && v.Seq <= m.Generation && m.Generation < v.Until
+}
+
+// Gone says whether a document's last change deleted it.
+func (m Moment) Gone(doc uint64) bool {
+	return slices.ContainsFunc(m.Docs[doc], func(v *Version) bool {
+		return v.Deleted && v.Seq <= m.Generation && m.Generation < v.Until
+	})
 }
 
 // Having are the versions with a term, of any generation.

@@ -85,7 +85,7 @@ type seen struct {
 	changes map[uint64]*made // that were not refused, by version
 	stale   []*made          // refused because of a newer version
 	looks   []*look
-	all     []*look        // these, and what is found in the end
+	all     []*look        // those of these that can be read, and what is found in the end
 	slowest *time.Duration // how long an operation took, outside faults
 	read    bool
 	known   *exact.Corpus
@@ -94,9 +94,9 @@ type seen struct {
 // made is a change, as its client knows it.
 type made struct {
 	check.VersionChange
-	doc, client uint64
-	text        *analysis.Text // nil deletes
-	wrong       string
+	doc   uint64
+	text  *analysis.Text // nil deletes
+	wrong string
 }
 
 // look is an answer to a search, or what is found in the end.
@@ -107,7 +107,8 @@ type look struct {
 	Found
 	wrong string
 
-	parsed bool // the query is in terms
+	// What follows from the log: the corpus at the answer's generation, and the query in terms.
+	m      exact.Moment
 	wanted exact.Wanted
 	meant  string
 }
@@ -131,11 +132,11 @@ func (s *seen) see(rec *history.Record) {
 	case KindIndex:
 		var req IndexRequest
 		req, err = api.RequestOf[IndexRequest](s.api, rec.Op)
-		m.doc, m.client, m.text = req.Doc, req.Client, req.text()
+		m.doc, m.text = req.Doc, req.text()
 	case KindDelete:
 		var req DeleteRequest
 		req, err = api.RequestOf[DeleteRequest](s.api, rec.Op)
-		m.doc, m.client = req.Doc, req.Client
+		m.doc = req.Doc
 	}
 	if err != nil {
 		m.wrong = err.Error()
@@ -209,18 +210,28 @@ func (j judged) oracle() *exact.Corpus {
 	return j.seen.known
 }
 
-// looks are the answers of the history and, after them, those of the end.
+// looks are the answers of the history that can be read and, after them, those of the end.
 func (j judged) looks() []*look {
 	if j.seen.all != nil {
 		return j.seen.all
 	}
-	list := slices.Clone(j.seen.looks)
+	list := slices.DeleteFunc(slices.Clone(j.seen.looks), func(l *look) bool { return l.wrong != "" })
 	for _, row := range j.Finds {
 		l := &look{final: true, Found: row.Found,
 			req: SearchRequest{Query: row.Query, Mode: analysis.And,
 				Most: cmp.Or(row.Most, fewHits)}}
 		l.Version = row.Generation
 		list = append(list, l)
+	}
+	for _, l := range list {
+		l.m = j.oracle().At(l.Generation)
+		var v analysis.Vocabulary // a design that does not correct words needs none
+		if j.Corrects {
+			v = l.m
+		}
+		var q analysis.Query
+		q, l.meant = analysis.Parse(l.req.Query, l.req.Mode, v)
+		l.wanted = l.m.Resolve(q)
 	}
 	j.seen.all = list
 	return list
@@ -236,21 +247,6 @@ func (l *look) text() string {
 		when = "in the end"
 	}
 	return fmt.Sprintf("%s of %q, %s, at generation %d", l.req.Mode, l.req.Query, when, l.Generation)
-}
-
-// parsed is the query of an answer, in terms.
-func (j judged) parsed(l *look) (w exact.Wanted, meant string, m exact.Moment) {
-	m = j.oracle().At(l.Generation)
-	if !l.parsed {
-		var v analysis.Vocabulary // who does not correct words needs none
-		if j.Corrects {
-			v = m
-		}
-		var q analysis.Query
-		q, l.meant = analysis.Parse(l.req.Query, l.req.Mode, v)
-		l.parsed, l.wanted = true, m.Resolve(q)
-	}
-	return l.wanted, l.meant, m
 }
 
 // began are the changes by their start.
@@ -405,12 +401,9 @@ func oneGeneration(j judged) {
 	found, whole, raced := false, false, false
 	changed := j.seen.began()
 	for _, l := range j.looks() {
-		if l.wrong != "" {
-			continue // said by hitsMatch
-		}
 		j.Checked(1)
-		w, _, m := j.parsed(l)
-		if !j.possible(l, m) {
+		m := l.m
+		if !j.possible(l) {
 			continue
 		}
 		shown := map[uint64]bool{}
@@ -433,7 +426,7 @@ func oneGeneration(j judged) {
 			continue
 		}
 		whole = true
-		for _, v := range m.Matching(w) {
+		for _, v := range m.Matching(l.wanted) {
 			if !shown[v.Doc] {
 				j.Violate(l.ops(v.Version), "%s: document %d matches with version %d, and was not "+
 					"found", l.text(), v.Doc, v.Version)
@@ -446,8 +439,8 @@ func oneGeneration(j judged) {
 }
 
 // possible says whether an answer's generation was there when it came; it is a violation if not.
-func (j judged) possible(l *look, m exact.Moment) bool {
-	_, v := m.UpTo()
+func (j judged) possible(l *look) bool {
+	_, v := l.m.UpTo()
 	switch {
 	case l.Generation == 0:
 		return true
@@ -476,10 +469,7 @@ func overlapping(l *look, changes []*made) bool {
 func goneForGood(j judged) {
 	tried := false
 	for _, l := range j.looks() {
-		if l.wrong != "" {
-			continue // said by hitsMatch
-		}
-		m := j.oracle().At(l.Generation)
+		m := l.m
 		for _, h := range l.Hits {
 			if v := m.Of[h.Version]; v != nil && v.Doc == h.Doc && v.Seq <= m.Generation &&
 				m.Gone(h.Doc) {
@@ -488,38 +478,39 @@ func goneForGood(j judged) {
 			}
 		}
 		j.Checked(1)
-		tried = tried || j.soughtInVain(l, m)
+		tried = tried || l.soughtInVain()
 	}
 	j.Need(tried, "nobody searched for what had been deleted")
 }
 
 // soughtInVain says whether a search was for a document that is deleted.
-func (j judged) soughtInVain(l *look, m exact.Moment) bool {
+func (l *look) soughtInVain() bool {
 	terms := analysis.Terms(l.req.Query)
 	if len(terms) != 1 {
 		return false
 	}
-	return slices.ContainsFunc(m.Having(terms[0]), func(v *exact.Version) bool {
-		return v.Until <= m.Generation && m.Gone(v.Doc)
+	return slices.ContainsFunc(l.m.Having(terms[0]), func(v *exact.Version) bool {
+		return v.Until <= l.m.Generation && l.m.Gone(v.Doc)
 	})
 }
 
 // hitsMatch looks at each hit for itself.
 func hitsMatch(j judged) {
 	phrases, beginnings, corrected := false, false, false
+	for _, l := range j.seen.looks {
+		if l.wrong != "" {
+			j.Checked(1)
+			j.Violate(l.ops(), "%s", l.wrong)
+		}
+	}
 	for _, l := range j.looks() {
 		j.Checked(1)
-		if l.wrong != "" {
-			j.Violate(l.ops(), "%s", l.wrong)
-			continue
-		}
 		if len(l.Hits) > l.req.Most {
 			j.Violate(l.ops(), "%s: %d hits came, and %d were asked for", l.text(), len(l.Hits), l.req.Most)
 		}
-		w, meant, m := j.parsed(l)
-		if l.DidYouMean != meant {
+		if l.DidYouMean != l.meant {
 			j.Violate(l.ops(), "%s: %q was searched instead, and should have been %q", l.text(),
-				l.DidYouMean, meant)
+				l.DidYouMean, l.meant)
 		}
 		shown := map[uint64]bool{}
 		for _, h := range l.Hits {
@@ -527,15 +518,15 @@ func hitsMatch(j judged) {
 				j.Violate(l.ops(h.Version), "%s: document %d was found twice", l.text(), h.Doc)
 			}
 			shown[h.Doc] = true
-			if v := m.Of[h.Version]; v != nil && !w.Fits(v.Text) {
+			if v := l.m.Of[h.Version]; v != nil && !l.wanted.Fits(v.Text) {
 				j.Violate(l.ops(h.Version), "%s: document %d was found, and its version %d does not match",
 					l.text(), h.Doc, h.Version)
 			}
 		}
 		some := len(l.Hits) > 0
-		phrases = phrases || some && len(w.Phrase) > 1
+		phrases = phrases || some && len(l.wanted.Phrase) > 1
 		beginnings = beginnings || some && l.req.Mode == analysis.Prefix
-		corrected = corrected || some && meant != ""
+		corrected = corrected || some && l.meant != ""
 	}
 	j.Need(phrases, "no phrase was found")
 	j.Need(beginnings, "nothing was found that begins like a word")
@@ -559,9 +550,6 @@ func ranked(j judged) {
 	every := 1 + len(looks)/rankedAtOne
 	several, tied := false, false
 	for i, l := range looks {
-		if l.wrong != "" {
-			continue // said by hitsMatch
-		}
 		j.Checked(1)
 		for k := 1; k < len(l.Hits); k++ {
 			a, b := l.Hits[k-1], l.Hits[k]
@@ -612,7 +600,7 @@ func (j judged) moreOfTheSame(looks []*look) {
 // reckoned reckons the scores of an answer again, and says whether one that was left out is as good
 // as the last hit.
 func (j judged) reckoned(l *look) (tied bool) {
-	w, _, m := j.parsed(l)
+	w, m := l.wanted, l.m
 	n, mean := m.Size()
 	if len(w.Terms) > 0 && (l.Found.Documents != n || !near(l.Length, mean)) {
 		j.Violate(l.ops(), "%s: there are %d documents of the mean length %v, and the answer says %d "+
@@ -635,17 +623,15 @@ func (j judged) reckoned(l *look) (tied bool) {
 			return false
 		}
 	}
-	return j.best(l, m, w, func(v *exact.Version) float64 { return w.Score(v.Text, n, mean, df) })
+	return j.best(l, func(v *exact.Version) float64 { return w.Score(v.Text, n, mean, df) })
 }
 
 // best compares hits with what they should be.
-func (j judged) best(
-	l *look, m exact.Moment, w exact.Wanted, score func(*exact.Version) float64,
-) (tied bool) {
+func (j judged) best(l *look, score func(*exact.Version) float64) (tied bool) {
 	shown := map[uint64]bool{}
 	for _, h := range l.Hits {
 		shown[h.Doc] = true
-		if v := m.Of[h.Version]; v != nil && !near(score(v), h.Score) {
+		if v := l.m.Of[h.Version]; v != nil && !near(score(v), h.Score) {
 			j.Violate(l.ops(h.Version), "%s: document %d has the score %v, and should have %v", l.text(),
 				h.Doc, h.Score, score(v))
 		}
@@ -654,7 +640,7 @@ func (j judged) best(
 		return false // oneGeneration says what is missing
 	}
 	last := l.Hits[len(l.Hits)-1]
-	for _, v := range m.Matching(w) {
+	for _, v := range l.m.Matching(l.wanted) {
 		if shown[v.Doc] {
 			continue
 		}

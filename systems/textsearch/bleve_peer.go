@@ -306,7 +306,7 @@ func (f *follower) search(ctx context.Context, req SearchRequest) (found Found, 
 			if err != nil {
 				return err
 			}
-			found.Hits = append(found.Hits, Hit{doc, version, m.Score})
+			found.Hits = append(found.Hits, Hit{Doc: doc, Version: version, Score: m.Score})
 		}
 		return nil
 	})

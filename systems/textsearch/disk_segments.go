@@ -118,11 +118,8 @@ func (s *segmented) search(ctx context.Context, req SearchRequest) (found Found,
 func foundIn(s *index.Snapshot, req SearchRequest) Found {
 	q, meant := analysis.Parse(req.Query, req.Mode, s)
 	r := s.Search(q, req.Most)
-	f := Found{Generation: int64(s.Generation()), Hits: make([]Hit, len(r.Hits)),
+	f := Found{Generation: int64(s.Generation()), Hits: r.Hits,
 		DidYouMean: meant, Documents: r.N, Length: r.Length}
-	for i, h := range r.Hits {
-		f.Hits[i] = Hit(h)
-	}
 	for _, term := range slices.Sorted(maps.Keys(r.DF)) {
 		f.Frequencies = append(f.Frequencies, Frequency{term, r.DF[term]})
 	}
@@ -139,10 +136,7 @@ func (s *segmented) final(ctx context.Context, a *Audit) error {
 		snapshot.Each(func(doc, version uint64) {
 			a.Documents = append(a.Documents, DocRow{doc, version})
 		})
-		a.Segments = []Segment{}
-		for _, g := range snapshot.Segments() {
-			a.Segments = append(a.Segments, Segment{g.ID, g.Docs, g.Bytes, g.Whole})
-		}
+		a.Segments = snapshot.Segments()
 		return x.Log(func(doc, version, seq uint64, deleted bool) {
 			if int64(seq) <= a.Generation {
 				a.Log = append(a.Log, LogRow{doc, version, int64(seq), deleted})

@@ -132,7 +132,7 @@ func (s *seen) see(rec *history.Record) {
 	case KindIndex:
 		var req IndexRequest
 		req, err = api.RequestOf[IndexRequest](s.api, rec.Op)
-		m.doc, m.text = req.Doc, req.text()
+		m.doc, m.text = req.Doc, &req.Text
 	case KindDelete:
 		var req DeleteRequest
 		req, err = api.RequestOf[DeleteRequest](s.api, rec.Op)

@@ -99,7 +99,7 @@ func erase(folder string) error {
 
 // Index keeps a version of a document.
 func (l *library) Index(ctx context.Context, req IndexRequest) (Changed, error) {
-	return l.make(ctx, req.Doc, req.Version, req.text())
+	return l.make(ctx, req.Doc, req.Version, &req.Text)
 }
 
 // Delete keeps a deletion.

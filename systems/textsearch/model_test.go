@@ -44,8 +44,7 @@ type library struct{ *shelf }
 func (l library) Index(
 	_ context.Context, req textsearch.IndexRequest,
 ) (textsearch.Changed, error) {
-	changed, err := l.change(req.Doc, req.Version, &analysis.Text{Title: req.Title, Tags: req.Tags,
-		Description: req.Description, Body: req.Body})
+	changed, err := l.change(req.Doc, req.Version, &req.Text)
 	if err == nil {
 		l.titles = append(l.titles, req.Title)
 	}
@@ -76,12 +75,10 @@ func (l library) Search(
 ) (textsearch.Found, error) {
 	q, meant := analysis.Parse(req.Query, req.Mode, l.Moment)
 	w := l.Resolve(q)
-	f := textsearch.Found{Generation: l.Generation, Hits: []textsearch.Hit{}, DidYouMean: meant}
+	f := textsearch.Found{Generation: l.Generation, DidYouMean: meant}
 	f.Documents, f.Length = l.Size()
 	df := func(term string) int64 { return min(f.Documents, l.Most(term)) }
-	for _, h := range l.Moment.Search(w, req.Most, df) {
-		f.Hits = append(f.Hits, textsearch.Hit(h))
-	}
+	f.Hits = l.Moment.Search(w, req.Most, df)
 	for _, term := range w.Terms {
 		f.Frequencies = append(f.Frequencies, textsearch.Frequency{Term: term, Documents: df(term)})
 	}

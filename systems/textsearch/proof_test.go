@@ -81,7 +81,7 @@ func smallRun() *evidence {
 	}
 	put := func(doc, version uint64, title, body string) {
 		do(textsearch.KindIndex, textsearch.IndexRequest{Doc: doc, Version: version, Client: 1,
-			Title: title, Body: body})
+			Text: analysis.Text{Title: title, Body: body}})
 	}
 	look := func(id uint64, q string, mode analysis.Mode, n int) {
 		do(textsearch.KindSearch, textsearch.SearchRequest{ID: id, Client: 1, Query: q, Mode: mode,

@@ -37,7 +37,6 @@ func (s scanner) change(
 
 // search reads and ranks.
 func (s scanner) search(ctx context.Context, req SearchRequest) (found Found, err error) {
-	found.Hits = []Hit{}
 	c := exact.NewCorpus()
 	err = s.DB.Rows(ctx, `SELECT h.seq, coalesce(c.doc, 0), coalesce(c.version, 0),
 			coalesce(c.title, ''), coalesce(c.tags, ''), coalesce(c.description, ''), coalesce(c.body, '')
@@ -61,8 +60,6 @@ func (s scanner) search(ctx context.Context, req SearchRequest) (found Found, er
 	for _, term := range w.Terms {
 		found.Frequencies = append(found.Frequencies, Frequency{term, m.Frequency(term)})
 	}
-	for _, h := range m.Search(w, req.Most, m.Frequency) {
-		found.Hits = append(found.Hits, Hit(h))
-	}
+	found.Hits = m.Search(w, req.Most, m.Frequency)
 	return found, nil
 }

@@ -15,6 +15,7 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/sut"
 	"stampede/systems/textsearch/analysis"
+	"stampede/systems/textsearch/index"
 )
 
 // The kinds of operations. A change has its sequence number as Reply.Value, a search its
@@ -43,17 +44,10 @@ type Library interface {
 // IndexRequest adds a document, or replaces it by a newer version. Versions are the operations'
 // identities: no two changes have the same.
 type IndexRequest struct {
-	Doc         uint64 `json:"-" path:"doc" op:"key,doc-" min:"1" max:"9007199254740991"`
-	Version     uint64 `json:"version" op:"id" min:"1" max:"9223372036854775807" doc:"above that of every earlier change of the document"`
-	Client      uint64 `json:"client" op:"client,client-" min:"1" max:"9007199254740991"`
-	Title       string `json:"title" max:"1000" form:"text" doc:"a word counts ten times here"`
-	Tags        string `json:"tags" max:"1000" form:"text" doc:"words with spaces between them; each counts five times"`
-	Description string `json:"description" max:"4000" form:"text" doc:"a word counts three times here"`
-	Body        string `json:"body" max:"40000" form:"text" doc:"a word counts once here"`
-}
-
-func (r IndexRequest) text() *analysis.Text {
-	return &analysis.Text{Title: r.Title, Tags: r.Tags, Description: r.Description, Body: r.Body}
+	Doc     uint64 `json:"-" path:"doc" op:"key,doc-" min:"1" max:"9007199254740991"`
+	Version uint64 `json:"version" op:"id" min:"1" max:"9223372036854775807" doc:"above that of every earlier change of the document"`
+	Client  uint64 `json:"client" op:"client,client-" min:"1" max:"9007199254740991"`
+	analysis.Text
 }
 
 // DeleteRequest deletes a document, or notes that one is deleted that never was there.
@@ -90,11 +84,7 @@ type Found struct {
 }
 
 // Hit is a document that was found.
-type Hit struct {
-	Doc     uint64  `json:"doc" min:"1"`
-	Version uint64  `json:"version" min:"1"`
-	Score   float64 `json:"score"`
-}
+type Hit = analysis.Hit
 
 // Frequency is how many documents have a term.
 type Frequency struct {
@@ -176,12 +166,7 @@ type FindRow struct {
 }
 
 // Segment is a file of an index that is not changed any more.
-type Segment struct {
-	ID        uint64 `json:"id"`
-	Documents int64  `json:"documents" min:"0"`
-	Bytes     int64  `json:"bytes" min:"0"`
-	Whole     bool   `json:"whole" doc:"all of the file is there, and its checksum is right"`
-}
+type Segment = index.Segment
 
 // Params are the workload's parameters, and what the designs are opened for.
 type Params struct {

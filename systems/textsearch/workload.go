@@ -81,9 +81,7 @@ func (w *workload) Op(i uint64) history.Op {
 }
 
 func (w *workload) put(doc, version, client uint64) history.Op {
-	t := w.text(version)
-	return w.table.Op(KindIndex, IndexRequest{Doc: doc, Version: version, Client: client,
-		Title: t.Title, Tags: t.Tags, Description: t.Description, Body: t.Body})
+	return w.table.Op(KindIndex, IndexRequest{doc, version, client, *w.text(version)})
 }
 
 func (w *workload) search(id, client uint64, q SearchRequest) history.Op {

@@ -34,10 +34,17 @@ func (f Field) Weight() int { return [Fields]int{10, 5, 3, 1}[f] }
 
 // Text is a document.
 type Text struct {
-	Title       string `json:"title"`
-	Tags        string `json:"tags"` // words with spaces between them
-	Description string `json:"description"`
-	Body        string `json:"body"`
+	Title       string `json:"title" max:"1000" form:"text" doc:"a word counts ten times here"`
+	Tags        string `json:"tags" max:"1000" form:"text" doc:"words with spaces between them; each counts five times"`
+	Description string `json:"description" max:"4000" form:"text" doc:"a word counts three times here"`
+	Body        string `json:"body" max:"40000" form:"text" doc:"a word counts once here"`
+}
+
+// Hit is a document that was found.
+type Hit struct {
+	Doc     uint64  `json:"doc" min:"1"`
+	Version uint64  `json:"version" min:"1"`
+	Score   float64 `json:"score"`
 }
 
 // Of is the text of a field.

@@ -230,23 +230,18 @@ func (m Moment) Matching(w Wanted) (list []*Version) {
 	return list
 }
 
-// Hit is a document that was found.
-type Hit struct {
-	Doc, Version uint64
-	Score        float64
-}
-
 // Search finds the best n documents, with the document frequencies that a function says.
-func (m Moment) Search(w Wanted, n int, df func(term string) int64) []Hit {
+func (m Moment) Search(w Wanted, n int, df func(term string) int64) []analysis.Hit {
 	docs, mean := m.Size()
-	hits := []Hit{}
+	hits := []analysis.Hit{}
 	with := map[string]int64{}
 	for _, term := range w.Terms {
 		with[term] = df(term)
 	}
 	for _, v := range m.Matching(w) {
-		hits = append(hits, Hit{v.Doc, v.Version, w.Score(v.Text, docs, mean, with)})
+		hits = append(hits, analysis.Hit{Doc: v.Doc, Version: v.Version,
+			Score: w.Score(v.Text, docs, mean, with)})
 	}
-	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortStableFunc(hits, func(a, b analysis.Hit) int { return cmp.Compare(b.Score, a.Score) })
 	return hits[:min(n, len(hits))]
 }

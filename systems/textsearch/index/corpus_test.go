@@ -33,10 +33,8 @@ func (o *oracle) change(doc, version uint64, text *analysis.Text) bool {
 
 // search finds the best n documents, with the df that an index has used.
 func (o *oracle) search(q analysis.Query, n int, df map[string]int64) Result {
-	r := Result{Hits: []Hit{}, DF: df}
+	r := Result{DF: df}
 	r.N, r.Length = o.Size()
-	for _, h := range o.Search(o.Resolve(q), n, func(term string) int64 { return df[term] }) {
-		r.Hits = append(r.Hits, Hit(h))
-	}
+	r.Hits = o.Search(o.Resolve(q), n, func(term string) int64 { return df[term] })
 	return r
 }

@@ -107,24 +107,18 @@ type Wrong struct {
 
 // Result is what a search found.
 type Result struct {
-	Hits   []Hit
+	Hits   []analysis.Hit
 	N      int64            // documents, exactly
 	Length float64          // their mean len, exactly; 0 if there are none
 	DF     map[string]int64 // of each term of the query, prefixes resolved
 }
 
-// Hit is a document that was found.
-type Hit struct {
-	Doc, Version uint64
-	Score        float64
-}
-
-// SegmentInfo describes a segment.
-type SegmentInfo struct {
-	ID    uint64
-	Docs  int64 // documents, without those that are deleted or replaced since
-	Bytes int64
-	Whole bool // its checksum is right; it is computed for this
+// Segment describes a segment.
+type Segment struct {
+	ID        uint64 `json:"id"`
+	Documents int64  `json:"documents" min:"0"` // without those that are deleted or replaced since
+	Bytes     int64  `json:"bytes" min:"0"`
+	Whole     bool   `json:"whole" doc:"all of the file is there, and its checksum is right"`
 }
 
 // entry is what an index knows of a document by one change.

@@ -14,7 +14,7 @@ import (
 // as Block-Max MAXSCORE does (Dimopoulos, Nepomnyachiy, Suel: Optimizing Top-k Document Retrieval
 // Strategies for Block-Max Indexes, WSDM 2013).
 func (s *Snapshot) Search(q analysis.Query, n int) Result {
-	r := Result{Hits: []Hit{}, N: s.v.docs, DF: map[string]int64{}}
+	r := Result{Hits: []analysis.Hit{}, N: s.v.docs, DF: map[string]int64{}}
 	if r.N > 0 {
 		r.Length = float64(s.v.length) / float64(r.N)
 	}
@@ -285,8 +285,8 @@ func (s *search) add(at, long uint32) {
 			score += c.score(c.tfs[c.i], long)
 		}
 	}
-	hit := Hit{Doc: s.l.doc(at), Score: score}
-	i, _ := slices.BinarySearchFunc(s.Hits, hit, func(a, b Hit) int {
+	hit := analysis.Hit{Doc: s.l.doc(at), Score: score}
+	i, _ := slices.BinarySearchFunc(s.Hits, hit, func(a, b analysis.Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Doc, b.Doc))
 	})
 	if i < s.most {

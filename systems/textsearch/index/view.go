@@ -177,15 +177,15 @@ func (s *Snapshot) Each(f func(doc, version uint64)) {
 }
 
 // Segments describes the segments that the manifest lists.
-func (s *Snapshot) Segments() (list []SegmentInfo) {
+func (s *Snapshot) Segments() (list []Segment) {
 	for i := range s.v.leaves {
 		if l := &s.v.leaves[i]; l.seg != nil {
-			list = append(list, SegmentInfo{l.seg.id, l.live, int64(len(l.seg.bytes)),
+			list = append(list, Segment{l.seg.id, l.live, int64(len(l.seg.bytes)),
 				whole(l.seg.bytes)})
 		}
 	}
 	for _, id := range s.v.missing {
-		list = append(list, SegmentInfo{ID: id})
+		list = append(list, Segment{ID: id})
 	}
 	return list
 }

@@ -67,6 +67,7 @@ type bleveEngine struct {
 
 func newBleve(st *opened) *bleveEngine {
 	b := &bleveEngine{inPostgres: inPostgres{st, scoringOwn}}
+	b.folder = st.Config.Folder
 	b.open = func(ctx context.Context) (*follower, error) { return openFollower(ctx, st) }
 	return b
 }
@@ -101,24 +102,14 @@ func (b *bleveEngine) final(ctx context.Context, a *Audit) error {
 		return err
 	}
 	return b.use(ctx, func(f *follower) error {
-		if err := f.catchUp(ctx, a.Generation); err != nil {
+		err := f.catchUp(ctx, a.Generation)
+		if err != nil {
 			return err
 		}
-		return f.read(func(r reading) (err error) {
-			a.Documents, err = r.documents()
-			return err
-		})
+		a.Documents, err = f.documents(ctx)
+		return err
 	})
 }
-
-func (b *bleveEngine) during(ctx context.Context, do func() error) error {
-	return b.shelf.during(ctx, do)
-}
-
-func (b *bleveEngine) reset() error { return b.shelf.reset(b.Config.Folder) }
-
-// Close closes the index for good.
-func (b *bleveEngine) Close() error { return b.shelf.Close() }
 
 // follower brings changes to an index, in their order.
 type follower struct {
@@ -146,7 +137,10 @@ func openFollower(ctx context.Context, st *opened) (f *follower, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening Bleve: %w", err)
 	}
-	err = f.read(func(r reading) error { f.at.Store(r.generation); return nil })
+	err = f.read(func(_ bleveindex.IndexReader, generation int64) error {
+		f.at.Store(generation)
+		return nil
+	})
 	if err == nil {
 		var head int64
 		if err = st.DB.Row(ctx, `SELECT seq FROM head`, nil, &head); err == nil {
@@ -255,50 +249,42 @@ func spaced(t *analysis.Text) map[string]any {
 	return doc
 }
 
-// reading is an index at one generation.
-type reading struct {
-	bleveindex.IndexReader
-	generation int64
-}
-
 // documents lists what is in the index.
-func (r reading) documents() (list []DocRow, err error) {
-	list = []DocRow{}
-	all, err := r.DocIDReaderAll()
-	for err == nil {
-		var internal bleveindex.IndexInternalID
-		if internal, err = all.Next(); err != nil || internal == nil {
-			break
-		}
-		var id string
-		if id, err = r.ExternalID(internal); err == nil {
-			var row DocRow
-			row.Doc, row.Version, err = partsOf(id)
-			list = append(list, row)
+func (f *follower) documents(ctx context.Context) ([]DocRow, error) {
+	n, err := f.index.DocCount()
+	if err != nil {
+		return nil, fmt.Errorf("counting documents: %w", err)
+	}
+	all, err := f.index.SearchInContext(ctx,
+		bleve.NewSearchRequestOptions(query.NewMatchAllQuery(), int(n), 0, false))
+	if err != nil {
+		return nil, fmt.Errorf("listing documents: %w", err)
+	}
+	list := make([]DocRow, len(all.Hits))
+	for i, m := range all.Hits {
+		if list[i].Doc, list[i].Version, err = partsOf(m.ID); err != nil {
+			return nil, err
 		}
 	}
-	if err == nil {
-		err = all.Close()
-	}
-	return list, err
+	return list, nil
 }
 
 // search asks a reader for its generation and for documents.
 func (f *follower) search(ctx context.Context, req SearchRequest) (found Found, err error) {
 	found.Hits = []Hit{}
 	q, _ := analysis.Parse(req.Query, req.Mode, nil)
-	err = f.read(func(r reading) error {
-		found.Generation = r.generation
+	err = f.read(func(r bleveindex.IndexReader, generation int64) error {
+		found.Generation = generation
 		asked := bleveQuery(q)
 		if asked == nil {
 			return nil
 		}
-		s, err := asked.Searcher(ctx, r.IndexReader, f.index.Mapping(), search.SearcherOptions{})
+		s, err := asked.Searcher(ctx, r, f.index.Mapping(), search.SearcherOptions{})
 		if err != nil {
 			return err
 		}
 		top := collector.NewTopNCollector(req.Most, 0, search.SortOrder{&search.SortScore{Desc: true}})
-		if err := errors.Join(top.Collect(ctx, s, r.IndexReader), s.Close()); err != nil {
+		if err := errors.Join(top.Collect(ctx, s, r), s.Close()); err != nil {
 			return err
 		}
 		for _, m := range top.Results() {
@@ -353,7 +339,7 @@ func bleveQuery(q analysis.Query) query.Query {
 }
 
 // read lets do work with a reader of the newest generation.
-func (f *follower) read(do func(reading) error) error {
+func (f *follower) read(do func(r bleveindex.IndexReader, generation int64) error) error {
 	advanced, err := f.index.Advanced()
 	if err != nil {
 		return fmt.Errorf("reading Bleve: %w", err)
@@ -364,11 +350,11 @@ func (f *follower) read(do func(reading) error) error {
 	}
 	raw, err := r.GetInternal([]byte(generationKey))
 	if err == nil {
-		now := reading{r, 0}
+		var generation int64
 		if len(raw) == 8 {
-			now.generation = int64(binary.BigEndian.Uint64(raw))
+			generation = int64(binary.BigEndian.Uint64(raw))
 		}
-		err = do(now)
+		err = do(r, generation)
 	}
 	return errors.Join(err, r.Close())
 }

@@ -68,9 +68,9 @@ func newSegmented(st *opened, o index.Options) *segmented {
 		}
 		st.Config.Passed(place)
 	}
-	s := &segmented{opened: st}
+	s := &segmented{opened: st, stop: stop}
+	s.folder = st.Config.Folder
 	s.open = func(ctx context.Context) (*index.Index, error) { return index.Open(ctx, o) }
-	s.stop = stop
 	return s
 }
 
@@ -144,8 +144,6 @@ func (s *segmented) final(ctx context.Context, a *Audit) error {
 		})
 	})
 }
-
-func (s *segmented) reset() error { return s.shelf.reset(s.Config.Folder) }
 
 // Close closes the index for good.
 func (s *segmented) Close() error {

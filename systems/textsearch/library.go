@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -83,18 +82,6 @@ func files(_ context.Context, st *opened) (string, error) {
 		return "", nil
 	}
 	return fmt.Sprintf("%d files", len(list)), nil
-}
-
-// erase empties a folder.
-func erase(folder string) error {
-	list, err := os.ReadDir(folder)
-	for i := 0; err == nil && i < len(list); i++ {
-		err = os.RemoveAll(filepath.Join(folder, list[i].Name()))
-	}
-	if err != nil {
-		return fmt.Errorf("erasing the index: %w", err)
-	}
-	return nil
 }
 
 // Index keeps a version of a document.

@@ -34,10 +34,13 @@ func postgresFTS() variant {
 			"and changes wait for each other",
 		Places: []string{placeKept}, NotApplicable: noSegments(),
 		State: design.State[Params]{Schema: `CREATE INDEX documents_terms ON documents USING gin (terms);`},
-	}, func(st *opened) engine { return fts{inPostgres{st, scoringOwn}} })
+	}, func(st *opened) engine { return fts{inPostgres: inPostgres{st, scoringOwn}} })
 }
 
-type fts struct{ inPostgres }
+type fts struct {
+	inPostgres
+	nothingOpen
+}
 
 func (f fts) change(
 	ctx context.Context, doc, version uint64, text *analysis.Text,

@@ -56,9 +56,9 @@ func (p inPostgres) final(ctx context.Context, a *Audit) error {
 	})
 }
 
-func (inPostgres) during(_ context.Context, do func() error) error { return do() }
+// nothingOpen is the part of an engine that has only the harness's connections.
+type nothingOpen struct{}
 
-func (inPostgres) reset() error { return nil }
-
-// Close closes nothing: the connections are the harness's.
-func (inPostgres) Close() error { return nil }
+func (nothingOpen) during(_ context.Context, do func() error) error { return do() }
+func (nothingOpen) reset() error                                    { return nil }
+func (nothingOpen) Close() error                                    { return nil }

@@ -24,10 +24,13 @@ func scan() variant {
 		Guarantees: "the exact answer as of the last change, with no index to keep",
 		GivesUp:    "time in proportion to the whole corpus, for each search",
 		Places:     []string{placeKept}, NotApplicable: noSegments(),
-	}, func(st *opened) engine { return scanner{inPostgres{st, scoringBM25F}} })
+	}, func(st *opened) engine { return scanner{inPostgres: inPostgres{st, scoringBM25F}} })
 }
 
-type scanner struct{ inPostgres }
+type scanner struct {
+	inPostgres
+	nothingOpen
+}
 
 func (s scanner) change(
 	ctx context.Context, doc, version uint64, text *analysis.Text,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 )
 
@@ -12,7 +13,8 @@ import (
 // an audit. So a process that only prepares and audits a design leaves its folder to the one that
 // performs operations.
 type shelf[T io.Closer] struct {
-	open func(context.Context) (T, error)
+	folder string
+	open   func(context.Context) (T, error)
 
 	mu     sync.RWMutex // held by who uses it
 	now    T
@@ -79,10 +81,13 @@ func (s *shelf[T]) during(ctx context.Context, do func() error) error {
 }
 
 // reset closes it and empties its folder.
-func (s *shelf[T]) reset(folder string) error {
+func (s *shelf[T]) reset() error {
 	err := s.shut()
 	if err == nil {
-		err = erase(folder)
+		err = os.RemoveAll(s.folder)
+	}
+	if err == nil {
+		err = os.MkdirAll(s.folder, 0o700)
 	}
 	return err
 }

@@ -39,7 +39,7 @@ func (x *Index) Log(f func(doc, version, seq uint64, deleted bool)) error {
 		}
 		if err == nil {
 			err = readLog(b, func(c change) error {
-				f(c.doc, c.version, c.seq, c.gone)
+				f(c.Doc, c.Version, c.Seq, c.gone)
 				return nil
 			})
 			err = errors.Join(err, release())

@@ -123,15 +123,17 @@ type Segment struct {
 
 // entry is what an index knows of a document by one change.
 type entry struct {
-	version, seq uint64
-	gone         bool // deleted
+	Version uint64 `json:"version"`
+	Seq     uint64 `json:"seq"`
+	gone    bool   // deleted
 }
 
-// change is a change of a document.
+// change is a change of a document, and its JSON in a log. There what is no UTF-8 in its text is
+// replaced, and is no part of a term.
 type change struct {
-	doc uint64
+	Doc uint64 `json:"doc"`
 	entry
-	text *analysis.Text // nil if it is deleted
+	Text *analysis.Text `json:"text,omitempty"` // nil if it is deleted
 }
 
 // request is a change that somebody waits for.
@@ -266,7 +268,7 @@ func (x *Index) Snapshot() *Snapshot {
 func (x *Index) Put(
 	ctx context.Context, doc, version uint64, text *analysis.Text,
 ) (seq uint64, err error) {
-	r := &request{change: change{doc: doc, text: text, entry: entry{version: version}}}
+	r := &request{change: change{Doc: doc, Text: text, entry: entry{Version: version}}}
 	r.read()
 	return x.change(ctx, r)
 }
@@ -275,18 +277,18 @@ func (x *Index) Put(
 // does. The version is remembered, so that what is older stays deleted.
 func (x *Index) Delete(ctx context.Context, doc, version uint64) (seq uint64, err error) {
 	return x.change(ctx, &request{
-		change: change{doc: doc, entry: entry{version: version, gone: true}}})
+		change: change{Doc: doc, entry: entry{Version: version, gone: true}}})
 }
 
 // read finds the terms of a request.
-func (r *request) read() { r.list, r.len = occurrences(r.text) }
+func (r *request) read() { r.list, r.len = occurrences(r.Text) }
 
 func (x *Index) change(ctx context.Context, r *request) (uint64, error) {
 	r.done = make(chan error, 1)
 	if err := ask(ctx, x, x.requests, r, r.done); err != nil {
 		return 0, err
 	}
-	return r.seq, nil
+	return r.Seq, nil
 }
 
 // Flush makes a segment of what is in memory, and returns once that is listed and no merge is due.

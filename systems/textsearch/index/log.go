@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-
-	"stampede/systems/textsearch/analysis"
 )
 
 // ErrCorrupt is of files that were not left so by a crash.
@@ -27,23 +25,6 @@ func sumOn(sum uint32, b []byte) uint32 {
 // payload, which is changes as JSON. A frame is written and flushed before the next one is begun,
 // so a frame that is not whole is the last one, and none of its changes was acknowledged.
 const frameHead = 8
-
-// logged is a change in a log. What is no UTF-8 in its text is replaced, and is no part of a term.
-type logged struct {
-	Doc     uint64         `json:"doc"`
-	Version uint64         `json:"version"`
-	Seq     uint64         `json:"seq"`
-	Text    *analysis.Text `json:"text,omitempty"` // none deletes
-}
-
-// framed is the frame of some changes.
-func framed(list []change) ([]byte, error) {
-	frame := make([]logged, len(list))
-	for i, c := range list {
-		frame[i] = logged{c.doc, c.version, c.seq, c.text}
-	}
-	return frameOf(frame)
-}
 
 // frameOf is the frame of a value as JSON.
 func frameOf(v any) ([]byte, error) {
@@ -79,12 +60,12 @@ func readLog(b []byte, each func(change) error) error {
 			}
 			return nil
 		}
-		var list []logged
+		var list []change
 		if err := json.Unmarshal(payload, &list); err != nil {
 			return fmt.Errorf("%w: a frame of a log: %w", ErrCorrupt, err)
 		}
-		for _, l := range list {
-			c := change{l.Doc, entry{l.Version, l.Seq, l.Text == nil}, l.Text}
+		for _, c := range list {
+			c.gone = c.Text == nil
 			if err := each(c); err != nil {
 				return err
 			}

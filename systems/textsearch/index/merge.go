@@ -195,7 +195,7 @@ func (x *Index) survivors(sources []*source, merges bool) []row {
 		}
 	}
 	slices.SortFunc(all, func(a, b from) int {
-		return cmp.Or(cmp.Compare(a.doc, b.doc), cmp.Compare(b.seq, a.seq))
+		return cmp.Or(cmp.Compare(a.doc, b.doc), cmp.Compare(b.Seq, a.Seq))
 	})
 	rows := make([]row, 0, len(all))
 	for _, f := range all {
@@ -309,7 +309,7 @@ func (x *Index) carry(f *finished, now []leaf) {
 				if x.opt.Wrong.MarkedByPlace {
 					at, is = place, place < uint32(f.to.seg.entries)
 				} else {
-					is = is && f.to.seg.entry(at).seq == r.seq
+					is = is && f.to.seg.entry(at).Seq == r.Seq
 				}
 				if is {
 					f.to.mark(at)
@@ -332,7 +332,7 @@ func (x *Index) replace(f *finished, replaced []leaf) error {
 		}
 	} else {
 		last := replaced[0].rows[len(replaced[0].rows)-1]
-		flushed, logs = max(flushed, last.seq), replaced[0].mem.logs
+		flushed, logs = max(flushed, last.Seq), replaced[0].mem.logs
 		if x.opt.Wrong.ListedBeforeFlush {
 			return nil
 		}

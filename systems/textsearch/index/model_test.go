@@ -56,12 +56,12 @@ func (s *Snapshot) Get(doc uint64) (version uint64, there bool) {
 		if l.seg == nil {
 			for j, r := range l.rows {
 				if r.doc == doc && !l.isOld(uint32(j)) {
-					return r.version, !r.gone
+					return r.Version, !r.gone
 				}
 			}
 		} else if at, is := l.seg.find(doc); is && !l.isOld(at) {
 			r := l.row(at)
-			return r.version, !r.gone
+			return r.Version, !r.gone
 		}
 	}
 	return 0, false
@@ -261,19 +261,19 @@ func crashing(t fatal, seed uint64, opt Options) (crashes []crash, changes map[u
 		r := rand.New(rand.NewPCG(seed, 10+uint64(client)))
 		clients.Go(func() {
 			for i := range 25 {
-				c := change{doc: uint64(r.IntN(8)), entry: entry{version: uint64(i*3 + client)}}
+				c := change{Doc: uint64(r.IntN(8)), entry: entry{Version: uint64(i*3 + client)}}
 				var err error
 				if r.IntN(3) == 0 {
 					c.gone = true
-					c.seq, err = x.Delete(context.Background(), c.doc, c.version)
+					c.Seq, err = x.Delete(context.Background(), c.Doc, c.Version)
 				} else {
-					c.text = someDocument(r)
-					c.seq, err = x.Put(context.Background(), c.doc, c.version, c.text)
+					c.Text = someDocument(r)
+					c.Seq, err = x.Put(context.Background(), c.Doc, c.Version, c.Text)
 				}
 				mu.Lock()
 				if err == nil {
-					changes[c.seq] = c
-					acked = max(acked, c.seq)
+					changes[c.Seq] = c
+					acked = max(acked, c.Seq)
 				} else if !errors.Is(err, ErrStale) {
 					panic(err)
 				}
@@ -346,7 +346,7 @@ func lost(c crash, changes map[uint64]change, wrong Wrong, r *rand.Rand) error {
 			}
 			o := newOracle()
 			for seq := uint64(1); seq <= s.Generation(); seq++ {
-				o.change(changes[seq].doc, changes[seq].version, changes[seq].text)
+				o.change(changes[seq].Doc, changes[seq].Version, changes[seq].Text)
 			}
 			compare(failing{}, s, o, r, 1)
 		})

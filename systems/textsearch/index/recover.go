@@ -55,13 +55,13 @@ func (x *Index) markOld() {
 	newest := map[uint64]uint64{}
 	for _, l := range x.leaves {
 		for i := range uint32(l.seg.entries) {
-			newest[l.seg.doc(i)] = max(newest[l.seg.doc(i)], l.seg.entry(i).seq)
+			newest[l.seg.doc(i)] = max(newest[l.seg.doc(i)], l.seg.entry(i).Seq)
 		}
 	}
 	for i := range x.leaves {
 		l := &x.leaves[i]
 		for at := range uint32(l.seg.entries) {
-			if l.seg.entry(at).seq < newest[l.seg.doc(at)] {
+			if l.seg.entry(at).Seq < newest[l.seg.doc(at)] {
 				l.mark(at)
 			}
 		}
@@ -102,15 +102,15 @@ func (x *Index) replayLog(name string) error {
 		return err
 	}
 	err = readLog(b, func(c change) error {
-		if c.seq > x.seq+1 {
-			return corrupt(fmt.Sprintf("change %d follows %d", c.seq, x.seq))
+		if c.Seq > x.seq+1 {
+			return corrupt(fmt.Sprintf("change %d follows %d", c.Seq, x.seq))
 		}
-		if c.seq > x.seq {
+		if c.Seq > x.seq {
 			r := &request{change: c}
 			if !c.gone {
 				r.read()
 			}
-			x.seq = c.seq
+			x.seq = c.Seq
 			x.add(r)
 		}
 		return nil

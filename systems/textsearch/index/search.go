@@ -290,7 +290,7 @@ func (s *search) add(at, long uint32) {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Doc, b.Doc))
 	})
 	if i < s.most {
-		hit.Version = s.l.row(at).version
+		hit.Version = s.l.row(at).Version
 		s.Hits = slices.Insert(s.Hits, i, hit)
 		s.Hits = s.Hits[:min(s.most, len(s.Hits))]
 	}

@@ -180,8 +180,8 @@ func build(to io.Writer, rows []row) *builder {
 	b := &builder{to: to, entries: len(rows), lens: func(i uint32) uint32 { return rows[i].len }}
 	for _, value := range []func(i int) uint64{
 		func(i int) uint64 { return rows[i].doc },
-		func(i int) uint64 { return rows[i].version },
-		func(i int) uint64 { return rows[i].seq },
+		func(i int) uint64 { return rows[i].Version },
+		func(i int) uint64 { return rows[i].Seq },
 		func(i int) uint64 {
 			if rows[i].gone {
 				return 0

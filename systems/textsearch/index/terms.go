@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,37 +17,26 @@ import (
 var _ analysis.Vocabulary = (*Snapshot)(nil)
 
 // Has says whether a document has a term.
-func (s *Snapshot) Has(term string) bool {
-	for i := range s.v.leaves {
-		l := &s.v.leaves[i]
-		c := l.cursor(term)
-		if c == nil {
-			continue
-		}
-		for at := c.seek(0); at != none; at = c.seek(at + 1) {
-			if !l.isOld(at) {
-				return true
-			}
-		}
-	}
-	return false
-}
+func (s *Snapshot) Has(term string) bool { return s.live(term, 1) > 0 }
 
 // Frequency is how many documents have a term, exactly.
-func (s *Snapshot) Frequency(term string) (n int64) {
-	for i := range s.v.leaves {
+func (s *Snapshot) Frequency(term string) int64 { return s.live(term, math.MaxInt64) }
+
+// live counts the documents that have a term, at least until there are so many.
+func (s *Snapshot) live(term string, enough int64) (n int64) {
+	for i := 0; i < len(s.v.leaves) && n < enough; i++ {
 		l := &s.v.leaves[i]
 		c := l.cursor(term)
 		if c == nil {
 			continue
 		}
-		n += int64(c.n)
 		if l.old == nil {
+			n += int64(c.n)
 			continue
 		}
-		for at := c.seek(0); at != none; at = c.seek(at + 1) {
-			if l.isOld(at) {
-				n--
+		for at := c.seek(0); at != none && n < enough; at = c.seek(at + 1) {
+			if !l.isOld(at) {
+				n++
 			}
 		}
 	}

@@ -170,7 +170,7 @@ func (s *Snapshot) Each(f func(doc, version uint64)) {
 		l := &s.v.leaves[i]
 		for at := range uint32(l.entries()) {
 			if r := l.row(at); !r.gone && !l.isOld(at) {
-				f(r.doc, r.version)
+				f(r.doc, r.Version)
 			}
 		}
 	}

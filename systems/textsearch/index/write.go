@@ -39,7 +39,7 @@ func (x *Index) gather(r *request) []*request {
 		select {
 		case r := <-x.requests:
 			list = append(list, r)
-			if t := r.text; t != nil {
+			if t := r.Text; t != nil {
 				bytes += len(t.Title) + len(t.Tags) + len(t.Description) + len(t.Body)
 			}
 		default:
@@ -56,7 +56,7 @@ func (x *Index) commit(list []*request) {
 		x.failure = x.record(accepted)
 	}
 	if x.failure == nil && len(accepted) > 0 {
-		x.seq = accepted[len(accepted)-1].seq
+		x.seq = accepted[len(accepted)-1].Seq
 		x.apply(accepted)
 	}
 	for _, r := range list {
@@ -73,19 +73,19 @@ func (x *Index) order(list []*request) (accepted []*request, stale map[*request]
 	newest, seq := map[uint64]uint64{}, x.seq
 	stale = map[*request]error{}
 	for _, r := range list {
-		known, is := newest[r.doc]
+		known, is := newest[r.Doc]
 		if !is {
-			if l, at := x.locate(r.doc); l != nil {
-				known, is = l.row(at).version, true
+			if l, at := x.locate(r.Doc); l != nil {
+				known, is = l.row(at).Version, true
 			}
 		}
-		if is && r.version <= known {
-			stale[r] = fmt.Errorf("%w: document %d has %d", ErrStale, r.doc, known)
+		if is && r.Version <= known {
+			stale[r] = fmt.Errorf("%w: document %d has %d", ErrStale, r.Doc, known)
 			continue
 		}
-		newest[r.doc] = r.version
+		newest[r.Doc] = r.Version
 		seq++
-		r.seq = seq
+		r.Seq = seq
 		accepted = append(accepted, r)
 	}
 	return accepted, stale
@@ -97,7 +97,7 @@ func (x *Index) record(list []*request) error {
 	for i, r := range list {
 		changes[i] = r.change
 	}
-	b, err := framed(changes)
+	b, err := frameOf(changes)
 	if err == nil {
 		_, err = x.log.Write(b)
 	}
@@ -118,7 +118,7 @@ func (x *Index) locate(doc uint64) (found *leaf, at uint32) {
 	for i := range x.leaves {
 		l := &x.leaves[i]
 		if j, is := l.find(doc); is {
-			if s := l.row(j).seq; found == nil || s > seq {
+			if s := l.row(j).Seq; found == nil || s > seq {
 				found, at, seq = l, j, s
 			}
 		}
@@ -130,7 +130,7 @@ func (x *Index) locate(doc uint64) (found *leaf, at uint32) {
 func (x *Index) apply(list []*request) {
 	if x.opt.Wrong.UpdateInTwo {
 		for _, r := range list {
-			x.supersede(r.doc)
+			x.supersede(r.Doc)
 		}
 		x.publish()
 		x.opt.Passed(PlaceLogged)
@@ -150,8 +150,8 @@ func (x *Index) supersede(doc uint64) {
 
 // add adds a change to the memory.
 func (x *Index) add(r *request) {
-	x.supersede(r.doc)
-	x.active.add(row{r.doc, r.entry, r.len}, r.list)
+	x.supersede(r.Doc)
+	x.active.add(row{r.Doc, r.entry, r.len}, r.list)
 	l := &x.leaves[len(x.leaves)-1]
 	l.rows = x.active.rows
 	if !r.gone {

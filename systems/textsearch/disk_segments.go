@@ -32,20 +32,15 @@ func diskSegments() variant {
 		Guarantees: "each answer is exact and of the newest generation; kill -9 loses nothing that was " +
 			"acknowledged",
 		GivesUp: "replicas: one process has the folder",
-	}, sized)
+	}, func(*index.Options) {})
 }
 
-// sized are the options of the run.
-func sized(st *opened) index.Options {
-	return index.Options{FlushAt: st.Params.FlushAt, MergeAt: st.Params.MergeAt}
-}
-
-// segments completes a design by an index in its folder.
-func segments(v variant, options func(*opened) index.Options) variant {
+// segments completes a design by an index in its folder, and a function that sets its options.
+func segments(v variant, set func(*index.Options)) variant {
 	if v.KeepsFiles = true; v.Places == nil {
 		v.Places = index.Places()
 	}
-	return served(v, func(st *opened) engine { return newSegmented(st, options(st)) })
+	return served(v, func(st *opened) engine { return newSegmented(st, set) })
 }
 
 // segmented is an index in a folder.
@@ -55,8 +50,10 @@ type segmented struct {
 	stop func() // ends the pauses of merges
 }
 
-func newSegmented(st *opened, o index.Options) *segmented {
-	o.Folder, o.KeepLog = st.Config.Folder, true
+func newSegmented(st *opened, set func(*index.Options)) *segmented {
+	o := index.Options{Folder: st.Config.Folder, FlushAt: st.Params.FlushAt,
+		MergeAt: st.Params.MergeAt, KeepLog: true}
+	set(&o)
 	ctx, stop := context.WithCancel(context.Background())
 	before := o.Passed
 	o.Passed = func(place string) {

@@ -26,13 +26,13 @@ func Mutants() map[string]sut.Variant {
 	of := func(v variant) sut.Variant { return systemOf(v).Variants[0] }
 	wrong := func(w index.Wrong) sut.Variant {
 		return of(served(variant{Name: "mutant", KeepsFiles: true}, func(st *opened) engine {
-			o := sized(st)
-			o.Wrong, o.Passed = w, func(place string) {
-				if w.UpdateInTwo && place == index.PlaceLogged || place == index.PlaceMerging {
-					sut.Pause(context.Background(), st.Params.MergePause.D()/10)
+			return newSegmented(st, func(o *index.Options) {
+				o.Wrong, o.Passed = w, func(place string) {
+					if w.UpdateInTwo && place == index.PlaceLogged || place == index.PlaceMerging {
+						sut.Pause(context.Background(), st.Params.MergePause.D()/10)
+					}
 				}
-			}
-			return newSegmented(st, o)
+			})
 		}))
 	}
 	cut := func(w index.Wrong) sut.Variant {
@@ -118,12 +118,12 @@ type cutOff struct {
 
 func newCutOff(st *opened, w index.Wrong) *cutOff {
 	c := &cutOff{flushed: map[string]int64{}}
-	o := sized(st)
-	o.Wrong, o.Wrap = w, func(name string, f index.File) index.File {
-		c.flush(name, 0)
-		return &watchedFile{File: f, flushed: func(size int64) { c.flush(name, size) }}
-	}
-	c.segmented = newSegmented(st, o)
+	c.segmented = newSegmented(st, func(o *index.Options) {
+		o.Wrong, o.Wrap = w, func(name string, f index.File) index.File {
+			c.flush(name, 0)
+			return &watchedFile{File: f, flushed: func(size int64) { c.flush(name, size) }}
+		}
+	})
 	open := c.open
 	c.open = func(ctx context.Context) (*index.Index, error) {
 		if err := c.cut(); err != nil {

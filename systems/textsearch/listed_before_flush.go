@@ -22,9 +22,5 @@ func listedBeforeFlush() variant {
 
 		Breaks: []sut.Break{{Invariant: SegmentsWhole, Under: sut.RoleCrash},
 			{Invariant: ChangesKept, Under: sut.RoleCrash, Shows: sut.AtTimes}},
-	}, func(st *opened) index.Options {
-		o := sized(st)
-		o.Wrong.ListedBeforeFlush = true
-		return o
-	})
+	}, func(o *index.Options) { o.Wrong.ListedBeforeFlush = true })
 }

@@ -20,9 +20,5 @@ func memory() variant {
 	}, inMemory)
 }
 
-// inMemory are options of an index that makes no segments.
-func inMemory(st *opened) index.Options {
-	o := sized(st)
-	o.NoSegments = true
-	return o
-}
+// inMemory has an index make no segments.
+func inMemory(o *index.Options) { o.NoSegments = true }

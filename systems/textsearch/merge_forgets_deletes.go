@@ -15,16 +15,11 @@ import (
 //
 // It gives up: the second look at the end of a merge, at the changes of the meantime.
 func mergeForgetsDeletes() variant {
-	v := segments(variant{Name: "merge_forgets_deletes",
+	return segments(variant{Name: "merge_forgets_deletes",
 		Idea:       "disk_segments, whose merges do not apply what was deleted while they were at work",
 		Guarantees: "none for what is deleted or replaced during a merge",
 		GivesUp:    "the second look at the end of a merge, and with it that what is gone stays gone",
 
 		Breaks: []sut.Break{{Invariant: GoneForGood, Under: sut.Load}},
-	}, func(st *opened) index.Options {
-		o := sized(st)
-		o.Wrong.MergeForgetsDeletes = true
-		return o
-	})
-	return v
+	}, func(o *index.Options) { o.Wrong.MergeForgetsDeletes = true })
 }

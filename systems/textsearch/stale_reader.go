@@ -26,7 +26,7 @@ func staleReader() variant {
 
 		KeepsFiles: true, Places: []string{index.PlaceLogged}, NotApplicable: noSegments(),
 		Breaks: []sut.Break{{Invariant: NeverBack, Under: sut.Load}},
-	}, func(st *opened) engine { return &readers{segmented: newSegmented(st, inMemory(st))} })
+	}, func(st *opened) engine { return &readers{segmented: newSegmented(st, inMemory)} })
 }
 
 // renewEvery is how old the snapshot of each reader becomes.

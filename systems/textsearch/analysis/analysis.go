@@ -134,25 +134,13 @@ func isASCII(s string) bool {
 // digit or mark. It is "" if there was no letter and no digit.
 func lettersOf(w string) string {
 	w = strings.TrimSuffix(strings.TrimSuffix(w, "'s"), "’s")
-	plain, is := true, false
-	for _, r := range w {
-		letter := 'a' <= r && r <= 'z' || '0' <= r && r <= '9' ||
-			r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r))
-		is = is || letter
-		plain = plain && letter
-	}
-	if !is {
-		return ""
-	}
-	if !plain {
-		w = strings.Map(func(r rune) rune {
-			if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
-				return r
-			}
-			return -1
-		}, w)
-		w = strings.TrimLeftFunc(w, unicode.IsMark) // marks of a character that was left out
-	}
+	w = strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
+			return r
+		}
+		return -1
+	}, w)
+	w = strings.TrimLeftFunc(w, unicode.IsMark) // marks of a character that was left out
 	if len(w) > MaxTerm {
 		end := MaxTerm
 		for !utf8.RuneStart(w[end]) {

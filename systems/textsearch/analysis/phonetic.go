@@ -2,30 +2,21 @@ package analysis
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
 // Codes are the ways in which a term sounds, the sharper one first: "M" with its Metaphone and "S"
 // with its Soundex. Terms with anything but three ASCII letters or more have none.
 func Codes(term string) []string {
-	if !spellable(term) {
+	if len(term) < 3 || strings.ContainsFunc(term, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		return nil
 	}
 	return []string{"M" + metaphone(term), "S" + soundex(term)}
 }
 
 // SoundsLike says whether a term has one of Codes.
-func SoundsLike(term, code string) bool {
-	if code[0] == 'S' {
-		return spellable(term) && soundex(term) == code[1:]
-	}
-	return spellable(term) && metaphone(term) == code[1:]
-}
-
-func spellable(term string) bool {
-	return len(term) >= 3 &&
-		!strings.ContainsFunc(term, func(r rune) bool { return r < 'a' || r > 'z' })
-}
+func SoundsLike(term, code string) bool { return slices.Contains(Codes(term), code) }
 
 // SoundPattern is a regular expression for all terms that have one of Codes, and for others.
 func SoundPattern(code string) string {

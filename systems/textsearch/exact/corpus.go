@@ -29,9 +29,9 @@ type Corpus struct {
 	live    []int64 // documents after each change
 	lengths []int64 // and the sum of their lengths
 
-	// Of all terms, once they are asked about: in order, by code, and those within two characters.
-	terms        []string
-	sounds, near map[string][]string
+	// Of all terms, once they are asked about: in order, and those within two characters of one.
+	terms []string
+	near  map[string][]string
 }
 
 // NewCorpus is an empty one.
@@ -69,13 +69,7 @@ func (c *Corpus) Add(v Version, text *analysis.Text) *Version {
 // all are all terms, in order.
 func (c *Corpus) all() []string {
 	if c.terms == nil {
-		c.terms = slices.Sorted(maps.Keys(c.having))
-		c.sounds, c.near = map[string][]string{}, map[string][]string{}
-		for _, term := range c.terms {
-			for _, code := range analysis.Codes(term) {
-				c.sounds[code] = append(c.sounds[code], term)
-			}
-		}
+		c.terms, c.near = slices.Sorted(maps.Keys(c.having)), map[string][]string{}
 	}
 	return c.terms
 }
@@ -188,19 +182,29 @@ func (m Moment) Pair(a, b string) int64 {
 	})
 }
 
-// Sounds looks at all terms with a code.
+// Sounds looks at all terms.
 func (m Moment) Sounds(code string) []string {
-	m.all()
-	return m.that(m.sounds[code], func(string) bool { return true })
+	return m.that(m.all(), func(t string) bool { return analysis.SoundsLike(t, code) })
 }
 
 // Resolve makes the query's prefixes to terms that are there.
-func (m Moment) Resolve(q analysis.Query) Wanted {
-	return resolve(q, func(prefix string) []string {
-		all := m.all()
-		i, _ := slices.BinarySearch(all, prefix)
-		return m.that(all[i:], func(t string) bool { return strings.HasPrefix(t, prefix) })
-	})
+func (m Moment) Resolve(q analysis.Query) (w Wanted) {
+	w.Phrase = q.Phrase
+	for _, g := range q.Must {
+		group := slices.Clone(g.Terms)
+		if g.Prefix != "" {
+			list := m.that(m.all(), func(t string) bool { return strings.HasPrefix(t, g.Prefix) })
+			slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+			group = append(group, list[:min(analysis.MaxPrefixed, len(list))]...)
+		}
+		w.Groups, w.Terms = append(w.Groups, group), append(w.Terms, group...)
+	}
+	for _, p := range q.Phrase {
+		w.Terms = append(w.Terms, p.Term)
+	}
+	slices.Sort(w.Terms)
+	w.Terms = slices.Compact(w.Terms)
+	return w
 }
 
 // Matching are the versions that match, by document.

@@ -3,7 +3,6 @@
 package exact
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -55,27 +54,6 @@ type Wanted struct {
 	Groups [][]string
 	Phrase []analysis.Placed
 	Terms  []string // all of them, in order
-}
-
-// resolve makes a query's prefixes to terms, of all those that begin with one.
-func resolve(q analysis.Query, beginning func(prefix string) []string) (w Wanted) {
-	w.Phrase = q.Phrase
-	for _, g := range q.Must {
-		group := slices.Clone(g.Terms)
-		if g.Prefix != "" {
-			list := slices.SortedFunc(slices.Values(beginning(g.Prefix)), func(a, b string) int {
-				return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-			})
-			group = append(group, list[:min(analysis.MaxPrefixed, len(list))]...)
-		}
-		w.Groups, w.Terms = append(w.Groups, group), append(w.Terms, group...)
-	}
-	for _, p := range q.Phrase {
-		w.Terms = append(w.Terms, p.Term)
-	}
-	slices.Sort(w.Terms)
-	w.Terms = slices.Compact(w.Terms)
-	return w
 }
 
 // Fits says whether a document matches.

@@ -144,7 +144,7 @@ func asked(q string, and bool) *bleve.SearchRequest {
 
 // ours fills an index from several clients, and flushes it.
 func ours(b *testing.B, c *corpus, docs int, folder string) *Index {
-	x, err := Open(context.Background(), Options{Folder: folder, FlushAt: 16384})
+	x, err := Open(context.Background(), Options{Folder: folder, FlushAt: 16384, MergeAt: 8})
 	if err != nil {
 		b.Fatal(err)
 	}

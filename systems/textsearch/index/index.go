@@ -48,16 +48,16 @@ var ErrClosed = errors.New("the index is closed")
 // ErrLocked is of a folder that another process, or another Index, has open.
 var ErrLocked = errors.New("the index is open elsewhere")
 
-// Options say where an index is kept and when it tidies up. Zero values stand for the defaults.
+// Options say where an index is kept and when it tidies up.
 type Options struct {
 	// Folder is where the files are, and exists.
 	Folder string
-	// FlushAt is how many changes are in memory before they become a segment; 0 is 4,096.
+	// FlushAt is how many changes are in memory before they become a segment; 1 is the least.
 	FlushAt int
 	// NoSegments keeps all changes in memory and in the log, however many they are, but for what
 	// Flush is asked to make of them.
 	NoSegments bool
-	// MergeAt is how many segments of about one size become one; 0 is 8, and 2 is the least.
+	// MergeAt is how many segments of about one size become one; 2 is the least.
 	MergeAt int
 	// Passed is called with the places that the index passes, in its goroutines, which wait for it;
 	// nil if nobody listens.
@@ -175,12 +175,10 @@ type Index struct {
 	failure  error
 }
 
-// Defaults and limits.
+// Limits.
 const (
-	defaultFlushAt = 4096
-	defaultMergeAt = 8
-	maxBatch       = 512      // changes in a frame of the log
-	maxLog         = 64 << 20 // bytes of logs of changes that are in memory
+	maxBatch = 512      // changes in a frame of the log
+	maxLog   = 64 << 20 // bytes of logs of changes that are in memory
 )
 
 // Open opens an index, and takes up what a process has left that was killed. A folder whose files
@@ -194,12 +192,6 @@ func Open(ctx context.Context, o Options) (*Index, error) {
 }
 
 func open(ctx context.Context, o Options, to files) (*Index, error) {
-	if o.FlushAt <= 0 {
-		o.FlushAt = defaultFlushAt
-	}
-	if o.MergeAt <= 0 {
-		o.MergeAt = defaultMergeAt
-	}
 	o.MergeAt = max(o.MergeAt, 2)
 	if o.Passed == nil {
 		o.Passed = func(string) {}

@@ -418,7 +418,7 @@ func TestDamaged(t *testing.T) {
 			f := bad.names[name]
 			at := r.IntN(len(f.b) - 1)
 			f.b[at] ^= 1 << r.IntN(8)
-			x, err := open(t.Context(), Options{FlushAt: 4}, bad)
+			x, err := open(t.Context(), Options{FlushAt: 4, MergeAt: 8}, bad)
 			if err == nil && !strings.HasPrefix(name, logPrefix) {
 				t.Errorf("byte %d of %s is damaged, and nobody noticed", at, name)
 			}

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -222,6 +223,7 @@ func staleOnly(taken bool, seq uint64, err error) error {
 
 func mustOpen(t fatal, d files, o Options) *Index {
 	t.Helper()
+	o.FlushAt, o.MergeAt = cmp.Or(o.FlushAt, 4096), cmp.Or(o.MergeAt, 8)
 	x, err := open(context.Background(), o, d)
 	if err != nil {
 		t.Fatal(err)

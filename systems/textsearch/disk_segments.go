@@ -52,7 +52,7 @@ type segmented struct {
 
 func newSegmented(st *opened, set func(*index.Options)) *segmented {
 	o := index.Options{Folder: st.Config.Folder, FlushAt: st.Params.FlushAt,
-		MergeAt: st.Params.MergeAt, KeepLog: true}
+		MergeAt: st.Params.MergeAt}
 	set(&o)
 	ctx, stop := context.WithCancel(context.Background())
 	before := o.Passed

@@ -7,9 +7,9 @@ import (
 
 // listedBeforeFlush is disk_segments, whose manifest lists a segment before its file is written.
 //
-// The idea: the manifest is replaced first, so that the log can be cut at once; then the file is
-// written. A process that is killed in between leaves a manifest that names a file which is not
-// whole, and a log that has forgotten its changes.
+// The idea: the manifest is replaced first, so that the log is never replayed again; then the file
+// is written. A process that is killed in between leaves a manifest that names a file which is not
+// whole, and a log that the next one skips.
 //
 // The guarantee: that of disk_segments, until a process is killed at the wrong moment.
 //

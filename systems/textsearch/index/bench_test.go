@@ -181,10 +181,10 @@ func timed(queries []string, search func(q string)) (p50, p99 float64) {
 	return us(times[len(times)/2]), us(times[len(times)*99/100])
 }
 
-// size is how many bytes are in a folder's files.
+// size is how many bytes are in a folder's files, without the logs.
 func size(b *testing.B, folder string) (n int64) {
 	err := filepath.WalkDir(folder, func(_ string, e os.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
+		if err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), logPrefix) {
 			about, err := e.Info()
 			if err != nil {
 				return err

@@ -64,8 +64,6 @@ type Options struct {
 	Passed func(place string)
 	// Wrap is what each file is written through, if it is set: tests cut what was not flushed.
 	Wrap func(name string, f File) File
-	// KeepLog keeps the logs of changes that are in segments, for Log.
-	KeepLog bool
 	// Wrong is what a design that is known to be wrong does.
 	Wrong Wrong
 }
@@ -74,7 +72,7 @@ type Options struct {
 const (
 	PlaceLogged  = "logged"  // changes are in the log and flushed, and nobody sees them yet
 	PlaceWritten = "written" // a segment's file is whole, and no manifest lists it
-	PlaceListed  = "listed"  // a manifest lists what was in memory, whose log is still there
+	PlaceListed  = "listed"  // a manifest lists what was in memory, whose log is not replayed again
 	PlaceMerged  = "merged"  // a manifest lists what a merge made, of what is still there
 	PlaceMerging = "merging" // a merge has begun to write its output
 )
@@ -89,7 +87,7 @@ type Wrong struct {
 	// MergeForgetsDeletes: the output of a merge has each document that its inputs have, even if it
 	// was deleted or replaced by a change that is not in the inputs.
 	MergeForgetsDeletes bool
-	// ListedBeforeFlush: the manifest lists a segment, and the log forgets its changes, before the
+	// ListedBeforeFlush: the manifest lists a segment, whose log is not replayed then, before the
 	// segment's file is written. A crash in between loses acknowledged changes.
 	ListedBeforeFlush bool
 	// AckBeforeFlush: changes are acknowledged and seen before the log is flushed.
@@ -167,7 +165,6 @@ type Index struct {
 	leaves   []leaf // segments, then the memory that is being flushed, if one is, then active
 	active   *memory
 	log      File
-	logs     uint64 // the number of the newest
 	flushing bool
 	merging  bool
 	waiting  []chan error // for nothing being in memory and nothing being done

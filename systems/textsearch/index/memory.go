@@ -13,11 +13,10 @@ import (
 // what it takes of that ends with the entries of its snapshot.
 type memory struct {
 	terms sync.Map // from a term to its *growing
-	// What only the goroutine that adds has: all entries, the newest of each document, and the logs.
+	// What only the goroutine that adds has: all entries, and the newest of each document.
 	rows   []row
 	newest map[uint64]uint32
-	logs   []string
-	bytes  int // of the logs
+	bytes  int // in logs
 }
 
 // growing is a list of postings, of which what has been published does not change.

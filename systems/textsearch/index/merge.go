@@ -55,7 +55,7 @@ func (x *Index) beginFlush() error {
 	x.flushing = true
 	if x.opt.Wrong.ListedBeforeFlush {
 		x.Segments = append(x.Segments, x.Next)
-		if err := x.listed(x.Next+1, x.seq, frozen.mem.logs, PlaceListed); err != nil {
+		if err := x.listed(x.Next+1, x.seq, nil, PlaceListed); err != nil {
 			return err
 		}
 		x.Next--
@@ -322,7 +322,7 @@ func (x *Index) carry(f *finished, now []leaf) {
 // replace lists the segment in the manifest, and removes files that nobody needs any more. Those
 // who have mapped them keep what is in them.
 func (x *Index) replace(f *finished, replaced []leaf) error {
-	var logs, names []string
+	var names []string
 	flushed, place := x.Flushed, PlaceListed
 	if f.merges() {
 		place = PlaceMerged
@@ -332,13 +332,13 @@ func (x *Index) replace(f *finished, replaced []leaf) error {
 		}
 	} else {
 		last := replaced[0].rows[len(replaced[0].rows)-1]
-		flushed, logs = max(flushed, last.Seq), replaced[0].mem.logs
+		flushed = max(flushed, last.Seq)
 		if x.opt.Wrong.ListedBeforeFlush {
 			return nil
 		}
 	}
 	x.Segments = append(x.Segments, f.id)
-	return x.listed(x.Next, flushed, append(names, logs...), place)
+	return x.listed(x.Next, flushed, names, place)
 }
 
 // listed replaces the manifest, passes a place and removes files.
@@ -349,7 +349,7 @@ func (x *Index) listed(next, flushed uint64, names []string, place string) error
 	}
 	x.opt.Passed(place)
 	for _, name := range names {
-		if err := x.forget(name); err != nil {
+		if err := x.files.remove(name); err != nil {
 			return fmt.Errorf("removing a file that was replaced: %w", err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -77,15 +76,14 @@ func (x *Index) replay() error {
 	}
 	slices.Sort(names)
 	x.seq = x.Flushed
-	for _, name := range names {
-		number, isLog := strings.CutPrefix(name, logPrefix)
-		if isLog {
-			if x.logs, err = strconv.ParseUint(number, 16, 64); err != nil {
-				return corrupt(name + " is no log's name")
+	for i, name := range names {
+		if strings.HasPrefix(name, logPrefix) {
+			// If the next log begins with a change up to Flushed + 1, segments have all of this one.
+			if i+1 == len(names) || names[i+1] > logName(x.Flushed+1) {
+				err = x.replayLog(name)
 			}
-			err = x.replayLog(name)
-		} else if name != manifestName && !strings.HasPrefix(name, keptPrefix) &&
-			!slices.ContainsFunc(x.Segments, func(id uint64) bool { return name == segmentName(id) }) {
+		} else if name != manifestName && !slices.ContainsFunc(
+			x.Segments, func(id uint64) bool { return name == segmentName(id) }) {
 			err = x.files.remove(name)
 		}
 		if err != nil {
@@ -115,7 +113,6 @@ func (x *Index) replayLog(name string) error {
 		}
 		return nil
 	})
-	x.active.logs = append(x.active.logs, name)
 	x.active.bytes += len(b)
 	return errors.Join(err, release(), x.files.flush(name))
 }

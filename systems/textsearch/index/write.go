@@ -187,9 +187,7 @@ func (x *Index) freeze() error {
 		}
 		x.active = newMemory()
 	}
-	x.logs++
-	name := logName(x.logs)
-	log, err := x.files.create(name)
+	log, err := x.files.create(logName(x.seq + 1))
 	if err == nil {
 		x.log = log
 		err = x.files.flushFolder()
@@ -197,10 +195,10 @@ func (x *Index) freeze() error {
 	if err != nil {
 		return fmt.Errorf("beginning a log: %w", err)
 	}
-	x.active.logs = append(x.active.logs, name)
 	return nil
 }
 
 const logPrefix = "log-"
 
-func logName(number uint64) string { return fmt.Sprintf(logPrefix+"%016x", number) }
+// logName is the name of a log by the number of its first change. Logs are never removed.
+func logName(seq uint64) string { return fmt.Sprintf(logPrefix+"%016x", seq) }

@@ -357,8 +357,8 @@ func FuzzFiles(f *testing.F) {
 	mustClose(f, x)
 	list := []change{{1, entry{2, 3, false}, &analysis.Text{Title: "pizza"}},
 		{2, entry{9, 4, true}, nil}}
-	log, wrong := frameOf(list)
-	named, malformed := frameOf(manifest{3, 4, []uint64{1, 2}})
+	log, wrong := framed(list)
+	named, malformed := framed(manifest{3, 4, []uint64{1, 2}})
 	if err := errors.Join(err, wrong, malformed); err != nil {
 		f.Fatal(err)
 	}

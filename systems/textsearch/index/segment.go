@@ -80,7 +80,7 @@ func whole(b []byte) bool {
 	}
 	last := b[len(b)-8:]
 	return binary.LittleEndian.Uint32(last) == magic &&
-		checksum(b[:len(b)-4]) == binary.LittleEndian.Uint32(last[4:])
+		sumOn(0, b[:len(b)-4]) == binary.LittleEndian.Uint32(last[4:])
 }
 
 // drop gives up a reference; the last one gives up the file's bytes.

@@ -97,7 +97,7 @@ func (x *Index) record(list []*request) error {
 	for i, r := range list {
 		changes[i] = r.change
 	}
-	b, err := frameOf(changes)
+	b, err := framed(changes)
 	if err == nil {
 		_, err = x.log.Write(b)
 	}

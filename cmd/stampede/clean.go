@@ -25,9 +25,9 @@ func newClean(a *app) *cobra.Command {
 		Long: `Removes the containers, processes and data folders of runs whose process is gone,
 their services and secrets on a Swarm, from the servers at --postgres-url,
 --redis-url and --kafka-brokers their databases, schemas, keys, topics and consumer
-groups, and from --namespace of a Kubernetes their generators. What runs that are still going on use is kept, and so are
-the run directories under runs/. In your own servers and on a Kubernetes, what a run of
-another host made is kept too, and named.
+groups, and from --namespace of a Kubernetes their generators. What is in use by runs
+that are still going on is kept, and so are the run directories under runs/. In your
+own servers and on a Kubernetes, what a run of another host made is kept too, and named.
 
 With --dry-run it names all of this and removes nothing.`,
 		Args: cobra.NoArgs,

@@ -178,13 +178,10 @@ func (f *fleet) merge(w *history.Writer) (err error) {
 	if err := history.Merge(w, parts); err != nil {
 		return fmt.Errorf("merging what the generators recorded: %w", err)
 	}
-	for i := range f.recorded { // they are in the history now
-		err = errors.Join(err, os.Remove(f.HistoryFile(i)))
-	}
-	return err
+	return nil
 }
 
-// close ends the generators, and removes what they recorded and nobody has merged.
+// close ends the generators and removes what they recorded, which is merged by now or of no use.
 func (f *fleet) close(ctx context.Context) error {
 	if f == nil {
 		return nil
@@ -193,9 +190,7 @@ func (f *fleet) close(ctx context.Context) error {
 	defer cancel()
 	err := errors.Join(f.placed.Stop(ctx), f.Close())
 	for i := range f.count {
-		if gone := os.Remove(f.HistoryFile(i)); !errors.Is(gone, os.ErrNotExist) {
-			err = errors.Join(err, gone)
-		}
+		err = errors.Join(err, os.RemoveAll(f.HistoryFile(i)))
 	}
 	if err != nil {
 		return fmt.Errorf("ending the generators: %w", err)

@@ -115,7 +115,7 @@ func Decoders(text string) error {
 			return errors.New("a comment changed")
 		}
 	}
-	if c, err := readUnwritten(text); err == nil && (max(c.ID, c.Match) > math.MaxInt64) {
+	if c, err := readUnwritten(text); err == nil && max(c.ID, c.Match) > math.MaxInt64 {
 		return errors.New("an identity that no store takes")
 	}
 	return nil

@@ -12,9 +12,10 @@ import "stampede/harness/sut"
 // is lost is the end of the log.
 //
 // Gives up: what it answered in the last moments, up to three times wal_writer_delay (200
-// ms), when Postgres or its machine dies. Messages that were published are gone, those that
-// were acknowledged are back, and so are those that were claimed, before their time is over and
-// out of the order of their groups: that is seen too seldom to be what it must be caught at.
+// ms), when Postgres or its machine dies. Messages that were published are gone, at times with
+// their acknowledgements; those that were acknowledged are back, and so are those that were
+// claimed, before their time is over and out of the order of their groups: that is seen too
+// seldom to be what it must be caught at.
 func asyncCommit() variant {
 	return inTable(variant{
 		Name: "async_commit",
@@ -24,7 +25,8 @@ func asyncCommit() variant {
 		GivesUp: "publications, claims and acknowledgements of the last half second or so when " +
 			"Postgres crashes",
 		Breaks: append(sut.Breaks(sut.PostgresCrash, sut.Alone, NoLoss), sut.Breaks(sut.PostgresCrash,
-			sut.AtTimes, VisibilityKept, AckFinal, ReceiptFenced, ReceiveCount, DeadLetters, GroupOrder)...),
+			sut.AtTimes, VisibilityKept, AckFinal, ReceiptFenced, ReceiveCount, DeadLetters, GroupOrder,
+			EffectsOnce)...),
 		Settings: map[string]string{"synchronous_commit": "off"},
 	}, plain)
 }

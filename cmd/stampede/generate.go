@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,7 +195,11 @@ func (f *runFlags) placer() (*run.Generators, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	var engine env.Engine = generators.Local{Launcher: processes.Launcher{Command: []string{self}}}
+	// Those of one machine share its cores: idle threads of one would look for work at the cost of
+	// the others.
+	share := "GOMAXPROCS=" + strconv.Itoa(max(1, runtime.GOMAXPROCS(0)/f.count))
+	var engine env.Engine = generators.Local{Launcher: processes.Launcher{Command: []string{self},
+		Environ: []string{share}}}
 	switch f.engine {
 	case containers.Swarm{}.Name():
 		engine = containers.Swarm{Image: f.image}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,24 @@ func DecodeAudit[A any](raw json.RawMessage) (audit A, err error) {
 		return none, fmt.Errorf("decoding the audit: %w", err)
 	}
 	return audit, nil
+}
+
+// LeftIn makes a Table.Left of what an audit says is left, and what that is: "" for nothing.
+func LeftIn[A any](
+	left func(*A) (n int64, what string),
+) func(ctx context.Context, c *Client, params any) (int64, string, error) {
+	return func(ctx context.Context, c *Client, _ any) (int64, string, error) {
+		raw, err := c.Audit(ctx)
+		if err != nil {
+			return 0, "", err
+		}
+		var a A // which is for the judges to check
+		if err := json.Unmarshal(raw, &a); err != nil {
+			return 0, "", fmt.Errorf("reading the audit at %s: %w", c.Base(), err)
+		}
+		n, what := left(&a)
+		return n, what, nil
+	}
 }
 
 // CheckAudit says what is wrong with an audit, as DecodeAudit does.

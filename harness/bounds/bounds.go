@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -117,7 +118,17 @@ func isDuration(t reflect.Type) bool {
 
 // Check returns every value in v that is out of its bounds, each as "name: expected …, got
 // …", or nil. v is a structure or a pointer to one.
-func Check(v any) error { return For(reflect.Indirect(reflect.ValueOf(v)).Type()).Check(v) }
+func Check(v any) error {
+	t := reflect.Indirect(reflect.ValueOf(v)).Type()
+	c, known := checkers().Load(t)
+	if !known {
+		c, _ = checkers().LoadOrStore(t, For(t))
+	}
+	return c.(*Checker).Check(v)
+}
+
+// checkers are those that Check has made, by type.
+var checkers = sync.OnceValue(func() *sync.Map { return &sync.Map{} })
 
 // Checker checks the values of one type.
 type Checker struct{ rules []rule }

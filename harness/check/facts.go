@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/bounds"
 	"stampede/harness/history"
 )
 
@@ -43,10 +44,15 @@ func Said(r *history.Record) Fact {
 		Thing: r.Reply.Value}
 }
 
-// Misread reads the body of a reply, and says why it cannot be read, "" if it can.
+// Misread reads the body of a reply into a structure, and says why it cannot be read or which value
+// in it is out of its bounds, "" if all is well: a promise that is never due cannot be broken.
 func Misread(rec *history.Record, into any) string {
 	if err := json.Unmarshal(rec.Reply.Body, into); err != nil {
 		return fmt.Sprintf("a reply cannot be read: %v", err)
+	}
+	if err := bounds.Check(into); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return "a reply is out of its bounds: " + first
 	}
 	return ""
 }

@@ -528,6 +528,12 @@ func TestReplyFamilies(t *testing.T) {
 	count := func(state string, n int64) check.Fact {
 		return check.Fact{Key: "item", State: state, Thing: n}
 	}
+	nameless := func(key string) string {
+		return `{"id":7,"kind":"buy","key":"` + key + `","start_ns":30,"end_ns":40,` + refused + `"gone"}`
+	}
+	unknown := check.Known(check.Named("buy"), "item-", 2, func(r *history.Record) bool {
+		return r.Code == "gone"
+	})
 	judgeFamilies(t, []familyCase{
 		{"the same - pass", asked(again), store{}, check.SameReply(same), "", nil},
 		{"another name - fail", asked(strings.Replace(again, "o1", "o2", 1)), store{},
@@ -541,6 +547,11 @@ func TestReplyFamilies(t *testing.T) {
 				Excused: over.Excused}), "", nil},
 		{"overloaded - undecided", asked(refused + `"overloaded"`), store{}, check.SameReply(same),
 			"no key was acknowledged again", nil},
+		{"an item that there is is unknown - fail", nameless("item-2"), store{}, unknown,
+			"buy of item-2 at 30ns was refused as if there were no such thing", []uint64{0}},
+		{"an item beyond the last is unknown - undecided", nameless("item-3"), store{}, unknown,
+			"nothing to check", nil},
+		{"of another name - undecided", nameless("2"), store{}, unknown, "nothing to check", nil},
 		{"overloaded, and sent again by chance - pass", asked(refused + `"overloaded"`), store{},
 			check.SameReply(once), "", nil},
 

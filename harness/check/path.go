@@ -93,7 +93,7 @@ type Track struct {
 	// Once: what has come back to the start does not leave it again.
 	Once bool
 	// Held: only the Name that took a thing away from the start changes it, and each change
-	// counts its Version up by one.
+	// counts its Version up by one, if log and rows have versions.
 	Held bool
 	// Rows is the table of where things are at the end, "" if there is none. Ends says what a
 	// state of its rows is in the log where that is another word.
@@ -102,6 +102,13 @@ type Track struct {
 	// Strict: rows and log have the same things. Otherwise what is at the start may be in one
 	// of them only.
 	Strict bool
+
+	versions bool
+}
+
+// versioned says whether any row has a version.
+func (t *Table) versioned() bool {
+	return slices.ContainsFunc(t.Rows, func(f Fact) bool { return f.Version != 0 })
 }
 
 // Follow is the clause that each entry of the log starts where the one before it of the same
@@ -109,11 +116,12 @@ type Track struct {
 // has no such rows, because a design may keep none.
 func (p Path) Follow(by Track) Clause {
 	return On(p.Log, func(r *Run, log *Table) func() {
-		rows := r.optional(by.Rows)
+		by, rows := by, r.optional(by.Rows)
 		if by.Rows != "" && rows == nil && by.Strict {
 			r.Table(by.Rows) // says that it is missing
 			return nil
 		}
+		by.versions = by.Held && log.versioned() && (rows == nil || rows.versioned())
 		last := make(map[Group]*Fact)
 		for i := range log.Rows {
 			e := &log.Rows[i]
@@ -164,7 +172,7 @@ func (p Path) wrong(by Track, was, e *Fact) string {
 		return fmt.Sprintf("it had come back to %s at %d", p.Start, was.Seq)
 	case by.Held && e.Before != p.Start && was.Name != e.Name:
 		return fmt.Sprintf("%s had it since %d", was.Name, was.Seq)
-	case by.Held && e.Version != was.Version+1:
+	case by.versions && e.Version != was.Version+1:
 		return fmt.Sprintf("it made version %d of version %d", e.Version, was.Version)
 	}
 	return ""
@@ -185,7 +193,7 @@ func (p Path) end(r *Run, by Track, log, rows *Table, row *Fact, ends map[Group]
 		return
 	case last.State != want:
 		text = fmt.Sprintf("%s left it %s", entry(log, last), last.State)
-	case by.Held && last.Version != row.Version:
+	case by.versions && last.Version != row.Version:
 		text = fmt.Sprintf("its version is %d and %s left it at %d", row.Version, entry(log, last),
 			last.Version)
 	default:

@@ -3,6 +3,8 @@ package check
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"stampede/harness/history"
@@ -74,4 +76,24 @@ func (r *Repeats) Again() (requests int) {
 		}
 	}
 	return requests
+}
+
+// Known is the clause that no operation of a kind is refused for want of what it names as its key,
+// where that is there: there are so many, numbered from 1 behind a prefix.
+func Known(k Kind, prefix string, most int, denied func(*history.Record) bool) Clause {
+	return func(r *Run) func() {
+		r.See(func(rec *history.Record) {
+			number, named := strings.CutPrefix(rec.Op.Key, prefix)
+			n, err := strconv.Atoi(number)
+			if !named || err != nil || n < 1 || n > most {
+				return
+			}
+			r.Checked(1)
+			if denied(rec) {
+				r.Violate([]uint64{rec.Op.ID}, "%s of %s at %v was refused as if there were no such thing: %q",
+					rec.Op.Kind, rec.Op.Key, rec.Start, rec.Err)
+			}
+		}, k.Names...)
+		return nil
+	}
 }

@@ -49,11 +49,11 @@ type System[S, P any] struct {
 	Calibration *sut.Calibration
 
 	Invariants func(P) []check.Invariant
-	// Races and NoRaces are those of sut.System, and so are the reasons in Unseen, why an
+	// Races, NoRaces and NoTarget are those of sut.System, and so are the reasons in Unseen, why an
 	// invariant cannot be judged of a foreign server.
-	Races   *sut.Races
-	NoRaces string
-	Unseen  map[string]string
+	Races             *sut.Races
+	NoRaces, NoTarget string
+	Unseen            map[string]string
 }
 
 // State is how a system begins, comes to rest and is read at the end. A design's own wins,
@@ -159,7 +159,7 @@ func (s System[S, P]) Sut() sut.System {
 		Costs:      s.Costs, Calibration: s.Calibration,
 		Races: s.Races, NoRaces: s.NoRaces,
 		Target: s.API.Target, Handler: s.API.Handler,
-		TargetNotApplicable: s.Unseen,
+		TargetNotApplicable: s.Unseen, NoTarget: s.NoTarget,
 	}
 }
 

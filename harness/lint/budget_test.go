@@ -15,31 +15,33 @@ type budget struct{ code, tests int }
 // there was one, which may only shrink, and those whose stores and documents need more.
 func budgets() map[string]budget {
 	return map[string]budget{
-		"flashsale": {6565, 3550}, // of these 915 are models, and how they are calibrated
+		"flashsale": {6580, 3570}, // of these 915 are models, and how they are calibrated
 		"likes":     {5200, 2945}, // 900
 		"scheduler": {7110, 3925}, // 1,120
 		"sqlbroker": {6335, 3725}, // 875
 		// one of its designs has state, a changelog and a table of its own; 1,075 are models
-		"views":     {7290, 3575},
-		"taskqueue": {2895, 1630}, // nine designs on three stores, one of them River
+		"views":     {7300, 3575},
+		"taskqueue": {2965, 1630}, // nine designs on three stores, one of them River
 		// eight designs on three stores, an archive and an oracle, and one more behind a build tag
-		"adclicks":    {3565, 1185},
-		"reservation": {2760, 1000}, // 750 are models
+		"adclicks":    {3675, 1240},
+		"reservation": {2820, 1000}, // 750 are models
 		// two paths, erasure, and a migration, which were to be writeheavy's
 		"positions":      {2670, 1000},
-		"commentary":     {2500, 1000}, // eleven designs, an archive, and what HTTP says of caches
+		"commentary":     {2520, 1000}, // eleven designs, an archive, and what HTTP says of caches
 		"recentsearches": {2360, 1000}, // eight designs, three stores, an archive, a log
 		// eight designs: windows that roll in Go, in Lua and in SQL, and an oracle that has none
 		"autocomplete": {2720, 1000},
 		// six designs, a journal, a matcher of robots.txt, and the web itself: a thousand lines
-		"crawler": {4915, 1455},
+		"crawler": {4955, 1455},
 		// a search engine of its own, from the log to the merges, beside what the others have
 		"textsearch": {6090, 2390},
 		// three stores, four roles and a provider of payments: 1,330 lines are models
-		"checkout": {4810, 1500},
+		"checkout": {4865, 1500},
 		// thirteen designs; the log of what is shed, losses of asynchronous commits, and their judges;
 		// 990 lines are models
-		"writeheavy": {4885, 1805},
+		"writeheavy": {4900, 1835},
+		// nine designs, four sketches, and a judge of what is read while events come
+		"topk": {2025, 1000},
 	}
 }
 

@@ -157,7 +157,7 @@ func layers(pkg string) (allowed []string, listed bool) {
 	case "harness/arrival":
 		return []string{"harness/plain"}, true
 	case "harness/check":
-		return []string{"harness/history"}, true
+		return []string{"harness/history", "harness/bounds"}, true
 	case "harness/sut":
 		return []string{"harness/check", "harness/history", "harness/sim"}, true
 	case "harness/judge":

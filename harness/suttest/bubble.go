@@ -24,7 +24,8 @@ import (
 )
 
 // InBubble runs a test in virtual time. The Redis driver keeps timers and channels for reuse in
-// a sync.Pool, which those of one bubble must not leave: two collections empty it.
+// a sync.Pool, which those of one bubble must not leave: two collections empty it. Why this is
+// for tests alone: docs/decisions/2026-11-29-real-code-in-virtual-time-is-a-test.md.
 func InBubble(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	runtime.GC()

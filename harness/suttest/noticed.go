@@ -27,11 +27,11 @@ type blind struct {
 }
 
 // noticed corrupts runs blindly: the answer to an operation is denied, invented, or exchanged
-// with another one's, or it was another client's or about another key; an element of a list of
-// the audit is dropped or doubled, and each field of it is exchanged with another element's, or
-// raised and lowered. Some invariant must notice each of these in one of many runs, or else
-// Unnoticed says why none can; before that nothing is wrong with any of the runs. Those that
-// notice one are added to broken.
+// with another one's, or it was another client's or about another key; what is in an answer is
+// another value; an element of a list of the audit is dropped or doubled, and each field of it is
+// exchanged with another element's, or raised and lowered. Some invariant must notice each of
+// these in one of many runs, or else Unnoticed says why none can; before that nothing is wrong
+// with any of the runs. Those that notice one are added to broken.
 func (p Proof[E]) noticed(t *testing.T, broken map[string]bool) {
 	if p.Parts == nil {
 		t.Fatal("the proof has no Parts, so that nothing is corrupted blindly")
@@ -43,7 +43,8 @@ func (p Proof[E]) noticed(t *testing.T, broken map[string]bool) {
 		}
 	}
 	records, audit := p.Parts(run.Example(1))
-	for _, c := range slices.Concat(ofRecords(records), ofLists(reflect.TypeOf(audit).Elem(), nil)) {
+	for _, c := range slices.Concat(ofRecords(records), inAnswers(records),
+		ofLists(reflect.TypeOf(audit).Elem(), nil)) {
 		known[c.name] = true
 		t.Run(c.name, func(t *testing.T) {
 			done, noticed := 0, false

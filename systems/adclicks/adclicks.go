@@ -13,6 +13,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"stampede/harness/api"
 	"stampede/harness/sut"
@@ -77,7 +79,7 @@ type Figures struct {
 	Clicks    int64  `json:"clicks" op:"value" min:"0" doc:"that are paid for, in all windows"`
 	Cents     int64  `json:"cents" min:"0" doc:"their price"`
 	Users     int64  `json:"users" min:"0" doc:"about how many users they are of"`
-	ThroughMS int64  `json:"through_ms" min:"0" doc:"windows of the campaign that end until then are closed; 0 before its first one"`
+	ThroughMS int64  `json:"through_ms" min:"0" doc:"windows of the campaign that end until then are closed, and in the figures; 0 before its first one"`
 }
 
 // Reconciliation compares real time with the archive as far as both have come.
@@ -151,3 +153,9 @@ type ResetRequest struct {
 
 // campaignName is the name of a campaign, from 1.
 func campaignName(n int) string { return fmt.Sprint("campaign-", n) }
+
+// has says whether a campaign is one of those that the reset names.
+func (p Params) has(campaign string) bool {
+	n, err := strconv.Atoi(strings.TrimPrefix(campaign, "campaign-"))
+	return err == nil && n > 0 && n <= p.Campaigns && campaign == campaignName(n)
+}

@@ -61,8 +61,9 @@ type WindowRow struct {
 type BudgetRow struct {
 	Campaign string `json:"campaign_id"`
 	Budget   int64  `json:"budget"`
-	Allotted int64  `json:"allotted" doc:"what was given to those who accept clicks"`
+	Allotted int64  `json:"allotted" doc:"what was given to those who accept clicks, less what they gave back"`
 	Holders  int64  `json:"holders" doc:"how many they were, each with less than two slices left"`
+	Returned int64  `json:"returned,omitempty" doc:"what they gave back in all, such as the prices of clicks that turned out to be fraud"`
 }
 
 // ReplayRow is a partition of a replay.
@@ -132,7 +133,7 @@ func (a *Audit) tables(ctx context.Context, st *opened) error {
 			return err
 		}
 		if a.Budgets, err = stores.CollectOn[BudgetRow](ctx, tx, `SELECT campaign, budget, allotted,
-			(SELECT count(*) FROM allotments a WHERE a.campaign = b.campaign)
+			(SELECT count(*) FROM allotments a WHERE a.campaign = b.campaign), 0::bigint
 			FROM budgets b ORDER BY 1`); err != nil {
 			return err
 		}

@@ -21,7 +21,8 @@ func bloomOnly() variant {
 		Idea:       "a Bloom filter in the API drops what it takes for known, and nothing else looks",
 		Guarantees: "a process writes no click twice",
 		GivesUp:    "correctness: new clicks are dropped, and those of two processes count twice",
-		Breaks:     []sut.Break{{Invariant: AcksInLog, Under: sut.Load}},
+		Breaks: []sut.Break{{Invariant: AcksInLog, Under: sut.Load},
+			{Invariant: DashboardTrue, Under: sut.Load, Shows: sut.AtTimes}},
 		Open: func(_ context.Context, st *opened) (Clicks, error) {
 			e := newEdge(st)
 			e.known = func(context.Context, string) (string, bool, error) { return "", true, nil }

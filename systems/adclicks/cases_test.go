@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -114,7 +115,12 @@ func unknown(id uint64) func(*evidence) {
 	return func(e *evidence) { e.op(id).Outcome, e.op(id).Reply = history.Unknown, history.Reply{} }
 }
 
-// figures changes what a dashboard showed, but for the clicks.
+// closed is a dashboard of so many clicks and users on which windows until 3 s are closed.
+func closed(clicks string, users int) string {
+	return fmt.Sprintf(`{"clicks":%s,"users":%d,"through_ms":1700000003000}`, clicks, users)
+}
+
+// figures changes what a dashboard showed.
 func figures(body string) func(*evidence) {
 	return func(e *evidence) { e.op(90).Reply.Body = []byte(body) }
 }
@@ -168,7 +174,12 @@ func logCases() []verdictCase {
 	return []verdictCase{
 		{of, "all is well", pass, nothing, ""},
 		{of, "a lost answer", pass, unknown(16), ""},
-		{of, "no position", pass, func(e *evidence) { e.op(16).Reply.Key = "" }, ""},
+		{of, "no position of a repeated click", pass, func(e *evidence) { e.op(9).Reply.Key = "" }, ""},
+		{of, "no position of the first one", fail, func(e *evidence) { e.op(16).Reply.Key = "" },
+			"click-2 was acknowledged without a position, and nobody had sent it before"},
+		{of, "no position before it was repeated", fail, func(e *evidence) {
+			e.op(8).Reply.Key, e.op(9).Start = "", time.Second
+		}, "click-1 was acknowledged without a position"},
 		{of, "a click is lost", fail, func(e *evidence) { e.logged("click-2").Click = "click-12" },
 			"click-2 was acknowledged at 30ms and is not in the log"},
 		{of, "another position", fail, func(e *evidence) { e.op(16).Reply.Key = "1/0" },
@@ -247,16 +258,20 @@ func countCases() []verdictCase {
 			"real time has 40 users; the log has 3"},
 		{recount, "a window of nothing", fail, func(e *evidence) { e.Audit.Windows[0].WindowMS += 7 },
 			"real time has 3 clicks in a window that should not be there"},
+		{recount, "a window of zeros", pass, func(e *evidence) {
+			e.Audit.Windows = append(e.Audit.Windows, adclicks.WindowRow{Ad: "ad", Users: 1})
+		}, ""},
 		{recount, "the archive has less", fail, func(e *evidence) { e.Audit.Recount[0].Clicks-- },
 			"the archive has 2 clicks, 2 of them on time, for 150 cents; the log has 3, 2 and 150"},
 		{recount, "a window is missing", fail, func(e *evidence) {
 			e.Audit.Recount = e.Audit.Recount[1:]
 		}, "the archive has no such window; the log has 3 clicks"},
-		{recount, "a difference", fail, func(e *evidence) { e.op(91).Reply.Value = 2 },
-			"a reconciliation has 2 differences that nothing explains"},
+		{recount, "a difference", fail, func(e *evidence) {
+			e.op(91).Reply.Body = []byte(`{"unexplained":2}`)
+		}, "a reconciliation has 2 differences that nothing explains"},
 		{recount, "more than there is", fail, func(e *evidence) {
-			e.op(91).Reply.Body = []byte(`{"compared":12}`)
-		}, "a reconciliation has compared 12 clicks, and the log has 11"},
+			e.op(91).Reply.Body = []byte(`{"compared":9,"pending":3}`)
+		}, "a reconciliation has compared 9 clicks, 3 are pending, and the log has 11"},
 		{recount, "no answer", fail, func(e *evidence) { e.op(91).Reply.Body = nil },
 			"a reconciliation cannot be read"},
 		{recount, "zeros", maybe, func(e *evidence) { e.op(91).Reply.Body = []byte(`{}`) },
@@ -328,6 +343,19 @@ func otherCases() []verdictCase {
 			"campaign-1: a click of 50 cents was refused, though of 500 only 400 were given out"},
 		{budget, "no budget", fail, func(e *evidence) { e.Audit.Budgets = e.Audit.Budgets[:1] },
 			"campaign-2 has spent 50 cents and has no budget"},
+		{budget, "given back after a refusal", pass, of(func(b *adclicks.BudgetRow) {
+			b.Allotted, b.Returned = 400, 51
+		}), ""},
+		{budget, "little is given back", fail, of(func(b *adclicks.BudgetRow) {
+			b.Allotted, b.Returned = 400, 50
+		}), "a click of 50 cents was refused, though of 500 only 450 were given out"},
+		{budget, "no campaign", fail, func(e *evidence) {
+			suttest.Deny(e.op(80), adclicks.ErrUnknownCampaign)
+		}, "1 clicks of campaign-1 were refused as if it were not there"},
+		{budget, "a campaign that nobody has named", pass, func(e *evidence) {
+			e.P.Campaigns = 1
+			suttest.Deny(e.op(88), adclicks.ErrUnknownCampaign)
+		}, ""},
 		{budget, "nothing is used up", maybe, func(e *evidence) {
 			e.P.Budget = 1000
 			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool { return r.Op.ID == 80 })
@@ -349,15 +377,30 @@ func otherCases() []verdictCase {
 		}, "no click was replayed"},
 
 		{shown, "all is well", pass, nothing, ""},
-		{shown, "too many", fail, func(e *evidence) { e.op(90).Reply.Value = 9 },
+		{shown, "too many", fail, figures(`{"clicks":9,"cents":350,"through_ms":1}`),
 			"the dashboard of campaign-1 showed 9 clicks for 350 cents when at most 7 for 350"},
-		{shown, "too dear", fail, figures(`{"cents":351,"through_ms":1}`),
+		{shown, "too dear", fail, figures(`{"clicks":7,"cents":351,"through_ms":1}`),
 			"the dashboard of campaign-1 showed 7 clicks for 351 cents when at most 7 for 350"},
 		{shown, "no answer", fail, figures(""), "a dashboard cannot be read"},
-		{shown, "no window is closed", maybe, figures(`{"cents":350}`),
+		{shown, "no window is closed", maybe, figures(`{"clicks":7,"cents":350}`),
 			"no dashboard showed until when windows are closed"},
 		{shown, "before they happened", fail, func(e *evidence) { e.op(90).Start, e.op(90).End = 0, ms },
 			"the dashboard of campaign-1 showed 7 clicks for 350 cents when at most 1 for 50 had been sent"},
+		{shown, "less than closed windows have", fail, figures(closed("4,\"cents\":250", 5)),
+			"showed 4 clicks for 250 cents; closed windows, until 1700000003000, have 5 for 250"},
+		{shown, "cheaper than closed windows", fail, figures(closed("5,\"cents\":249", 5)),
+			"showed 5 clicks for 249 cents"},
+		{shown, "what closed windows have", pass, figures(closed("5,\"cents\":250", 5)), ""},
+		{shown, "users that nobody has seen", fail, figures(closed("7,\"cents\":350", 11)),
+			"showed 11 users; there were 7 at most, and 5 in closed windows"},
+		{shown, "fewer users than in closed windows", fail, figures(closed("7,\"cents\":350", 1)),
+			"showed 1 users"},
+		{shown, "closed before it may be", fail, figures(
+			`{"clicks":7,"cents":350,"users":7,"through_ms":1700000003701}`),
+			"showed that windows until 1700000003701 are closed when the latest click was of 1700000004200"},
+		{shown, "no campaign", fail, func(e *evidence) {
+			suttest.Deny(e.op(90), adclicks.ErrUnknownCampaign)
+		}, "the dashboard of campaign-1 was refused as if it were not there"},
 		{shown, "nobody looks", maybe, forget(adclicks.KindDashboard), "nobody looked at a dashboard"},
 
 		{lag, "all is well", pass, nothing, ""},
@@ -370,10 +413,12 @@ func otherCases() []verdictCase {
 		{lag, "no gauge", maybe, func(e *evidence) { e.Samples = nil }, "no click was acknowledged"},
 
 		{fresh, "all is well", pass, nothing, ""},
-		{fresh, "old figures", fail, func(e *evidence) { e.op(90).Reply.Value = 3 },
-			"the dashboard of campaign-1 showed 3 clicks; 7 had been acknowledged 1.045s before"},
+		{fresh, "old figures", fail, figures(`{"clicks":3,"cents":350}`),
+			"campaign-1 showed 3 clicks for 350 cents; 7 for 350 had been acknowledged 1.045s before"},
+		{fresh, "old prices", fail, figures(`{"clicks":7,"cents":349}`),
+			"campaign-1 showed 7 clicks for 349 cents; 7 for 350 had been acknowledged"},
 		{fresh, "old figures in a fault", maybe, func(e *evidence) {
-			e.op(90).Reply.Value = 3
+			figures(`{"clicks":3,"cents":350}`)(e)
 			e.Windows = killed
 		}, "nobody looked at a dashboard long enough after a click"},
 	}

@@ -128,12 +128,14 @@ func counts(d adclicks.DecisionRow) bool {
 func (c *counter) Dashboard(
 	_ context.Context, req adclicks.CampaignRequest,
 ) (adclicks.Figures, error) {
-	f := adclicks.Figures{Campaign: req.Campaign}
+	f, users := adclicks.Figures{Campaign: req.Campaign}, map[string]bool{}
 	for part := range c.log {
 		for i, row := range c.log[part] {
 			if row.Campaign == req.Campaign && counts(c.was[part][i]) {
 				f.Clicks++
 				f.Cents += row.Cents
+				users[row.User] = true
+				f.Users = int64(len(users))
 				f.ThroughMS = max(0, c.mark(part))
 			}
 		}

@@ -29,7 +29,8 @@ func offsetsFirst() variant {
 		Idea:       "offsets are committed first, and the results stored in a second transaction",
 		Guarantees: "no click is processed twice",
 		GivesUp:    "correctness: a crash between the two loses clicks",
-		Breaks:     []sut.Break{{Invariant: ClicksOnce, Under: sut.RoleCrash}},
+		Breaks: []sut.Break{{Invariant: ClicksOnce, Under: sut.RoleCrash},
+			{Invariant: DashboardTrue, Under: sut.RoleCrash, Shows: sut.AtTimes}},
 	}, r)
 }
 

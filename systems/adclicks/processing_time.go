@@ -21,7 +21,8 @@ func processingTime() variant {
 		Guarantees: "nothing is late",
 		GivesUp:    "correctness: a window has what was processed in it, which no recount finds again",
 		Breaks: []sut.Break{{Invariant: RecountAgrees, Under: sut.Load},
-			{Invariant: ReplaySame, Under: sut.Load}},
+			{Invariant: ReplaySame, Under: sut.Load},
+			{Invariant: DashboardTrue, Under: sut.Load, Shows: sut.AtTimes}},
 		NotApplicable: map[string]string{
 			ClosedStays: "by the clock nothing is late, so that no closed window is corrected"},
 	}, aggregatorRole(func(a *aggregator) {

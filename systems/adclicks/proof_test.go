@@ -49,17 +49,27 @@ func proof() suttest.Proof[*evidence] {
 			"who looks, and is refused, changes nothing": {"deny dashboard", "deny reconcile",
 				"change client of dashboard", "change client of reconcile", "change key of reconcile",
 				"change client of replay", "change key of replay"},
-			"how much was compared is shown, and not judged": {"exchange answers to reconcile"},
+			"how much was compared is shown, and not judged": {"exchange answers to reconcile",
+				"raise compared in answers to reconcile", "lower compared in answers to reconcile",
+				"raise pending in answers to reconcile"},
+			"the client takes no answer about another campaign": {
+				"mistake campaign_id in answers to dashboard"},
+			"the latest click may not be counted yet": {"lower clicks in answers to dashboard",
+				"lower cents in answers to dashboard"},
+			"nobody promises how soon a window is closed": {"lower through_ms in answers to dashboard"},
 			"a budget is given out in parts of any size": {"raise allotted of budgets",
 				"lower allotted of budgets"},
 			"users are an estimate": {
-				"raise users of windows", "lower users of windows"},
+				"raise users of windows", "lower users of windows",
+				"raise users in answers to dashboard", "lower users in answers to dashboard"},
 			"how many accept clicks nobody else knows": {
 				"raise holders of budgets", "lower holders of budgets"},
 			"how far real time was when a replay began nobody else knows": {
 				"raise next_offset of replays", "lower next_offset of replays"},
 		},
 		Absent: map[string][]string{
+			"nothing is given back": {"exchange returned of budgets", "raise returned of budgets",
+				"lower returned of budgets"},
 			"none is refused": {"invent dashboard", "invent reconcile", "invent replay"},
 			"the answer says nothing, and budgets are alike": {"exchange answers to replay",
 				"exchange budget of budgets", "exchange holders of budgets"},
@@ -95,7 +105,7 @@ func TestJudges(t *testing.T) {
 				for i := range e.Records {
 					r := &e.Records[i]
 					if r.Op.Kind == adclicks.KindDashboard && r.Outcome == history.OK && r.Reply.Value > 9 {
-						r.Reply.Value, found = 0, true
+						r.Reply.Body, found = []byte(`{}`), true
 					}
 				}
 				return found

@@ -16,6 +16,7 @@ func confirmedEarly() variant {
 		Idea:       "migrate_by_cdc, which confirms changes when it has received them",
 		Guarantees: "no change is applied twice",
 		GivesUp:    "changes that were confirmed and not applied when the mover dies",
-		Breaks:     []sut.Break{{Invariant: AckedKept, Under: sut.RoleCrash}},
+		Breaks: []sut.Break{{Invariant: AckedKept, Under: sut.RoleCrash},
+			{Invariant: LatestNeverFalls, Under: sut.RoleCrash, Shows: sut.AtTimes}},
 	}, move{early: true})
 }

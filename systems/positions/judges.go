@@ -38,17 +38,18 @@ func invariants(p Params) []check.Invariant {
 		s.State(NewestAsHistory, "when all is at rest, the newest position of a driver is the one with "+
 			"the highest number in the history", knowing(p, newestMatches)),
 		s.State(LatestNeverFalls, "nobody is shown an older position than somebody was before, unless "+
-			"Redis has lost its memory meanwhile, or one that was not sent", knowing(p, neverFalling)),
+			"Redis has lost its memory meanwhile, or one that was not sent; and a track lacks none that "+
+			"one before it had", knowing(p, neverFalling)),
 		s.State(ErasedForGood, "once an erasure is answered, no position of the driver is read any "+
 			"more, and none can be read in any place", knowing(p, noneReadable)),
-		s.State(OthersUntouched, "nobody is treated as erased who is not, and each place has the "+
-			"positions of all others", knowing(p, othersKept)),
+		s.State(OthersUntouched, "nobody is treated as erased, or as unknown, who is not, and each "+
+			"place has the positions of all others", knowing(p, othersKept)),
 	}
 }
 
 // facts reads an audit as tables.
 func facts(a *Audit) check.Facts {
-	a.seen = &seen{drivers: map[string]*seenDriver{}}
+	a.seen = &seen{drivers: map[string]*seenDriver{}, api: API()}
 	if a.History == nil {
 		return check.Facts{}
 	}
@@ -76,6 +77,7 @@ func erasedAmong(p Params) func(*check.Run) func(op uint64) bool {
 // seen is what the history says of each driver.
 type seen struct {
 	drivers map[string]*seenDriver
+	api     *api.Table[Tracker]
 	read    bool
 }
 
@@ -86,7 +88,7 @@ type seenDriver struct {
 	// latest and tracks are what was read.
 	latest []sighting
 	tracks []sighting
-	// refused are the operations that were told that the driver is erased.
+	// refused are the operations that were told that the driver is erased or unknown.
 	refused []sighting
 	erasure check.Operations
 }
@@ -98,6 +100,8 @@ type sighting struct {
 	start, end time.Duration
 	acked      bool
 	wrong      string
+	seqs       []int64 // all of what was read, the highest first
+	most       int     // how many a track may have
 }
 
 // driver is that of an operation.
@@ -112,7 +116,7 @@ func (s *seen) driver(key string) *seenDriver {
 func (s *seen) see(rec *history.Record) {
 	d := s.driver(rec.Op.Key)
 	at := sighting{op: rec.Op.ID, start: rec.Start, end: rec.End, acked: rec.Outcome == history.OK}
-	if sut.RefusedFor(rec, ErrErased) {
+	if sut.RefusedFor(rec, ErrErased) || sut.RefusedFor(rec, ErrUnknownDriver) {
 		d.refused = append(d.refused, at)
 	}
 	switch {
@@ -128,25 +132,32 @@ func (s *seen) see(rec *history.Record) {
 	case rec.Op.Kind == KindLatest:
 		var reply Point
 		at.wrong = check.Misread(rec, &reply)
-		at.misplaced(rec.Op.Key, reply)
-		at.seq = reply.Seq
+		at.shows(rec.Op.Key, reply)
 		d.latest = append(d.latest, at)
 	default:
 		var reply Track
 		at.wrong = check.Misread(rec, &reply)
 		for i, p := range reply.Points {
-			at.misplaced(rec.Op.Key, p)
-			at.seq = max(at.seq, p.Seq)
+			at.shows(rec.Op.Key, p)
 			if i > 0 && reply.Points[i-1].Seq <= p.Seq {
 				at.wrong = fmt.Sprintf("position %d comes after %d in a track", p.Seq, reply.Points[i-1].Seq)
 			}
+		}
+		req, err := api.RequestOf[TrackRequest](s.api, rec.Op)
+		at.most = req.Most
+		if n := len(reply.Points); at.wrong == "" && (err != nil || n != reply.Found || n > at.most) {
+			at.wrong = fmt.Sprintf("a track of %d positions is said to have %d, of %d at most", n,
+				reply.Found, at.most)
 		}
 		d.tracks = append(d.tracks, at)
 	}
 }
 
-// misplaced notes that a position is not where the driver was.
-func (at *sighting) misplaced(key string, p Point) {
+// shows notes a position, and whether it is not where the driver was.
+func (at *sighting) shows(key string, p Point) {
+	if p.Seq != 0 {
+		at.seqs, at.seq = append(at.seqs, p.Seq), max(at.seq, p.Seq)
+	}
 	var driver uint64
 	_, _ = fmt.Sscanf(key, "driver-%d", &driver)
 	if was := whereabouts(driver, p.Seq); p.Seq != 0 && p != was {
@@ -280,13 +291,20 @@ func neverFalling(j judged) {
 		}
 	}
 	var ages []time.Duration
+	rose, tracks, longer := false, 0, false
 	for _, key := range slices.Sorted(maps.Keys(j.seen.drivers)) {
 		d := j.seen.drivers[key]
 		j.sent(key, d)
-		j.falls(key, d.latest, losses)
+		rose = j.falls(key, d.latest, losses) || rose
+		// The history loses nothing, whatever Redis does.
+		longer = j.falls(key, d.tracks, nil) || longer
+		j.shrinks(key, d.tracks)
+		tracks += len(d.tracks)
 		ages = append(ages, d.ages()...)
 	}
 	j.Need(len(ages) > 0, "no position was shown")
+	j.Need(rose, "nobody was shown a newer position than somebody was before")
+	j.Need(longer || tracks == 0, "no track had a newer position than one before it")
 	if len(ages) > 0 {
 		slices.Sort(ages)
 		j.Figure("age of what is shown, p99", "ms", float64(ages[len(ages)*99/100].Milliseconds()))
@@ -306,14 +324,19 @@ func (j judged) sent(key string, d *seenDriver) {
 		if at.wrong != "" {
 			j.Violate([]uint64{at.op}, "%s", at.wrong)
 		}
-		if begun, known := from[at.seq]; at.seq != 0 && (!known || begun > at.end) {
-			j.Violate([]uint64{at.op}, "%s was shown at %d before that was sent", key, at.seq)
+		for _, seq := range at.seqs {
+			if begun, known := from[seq]; !known || begun > at.end {
+				j.Violate([]uint64{at.op}, "%s was shown at %d before that was sent", key, seq)
+			}
 		}
 	}
 }
 
-// falls looks for a read that shows an older position than one that had ended before it began.
-func (j judged) falls(key string, reads []sighting, losses []history.Window) {
+// falls looks for a read that shows an older position than one that had ended before it began, and
+// returns whether one showed a newer position.
+func (j judged) falls(
+	key string, reads []sighting, losses []history.Window,
+) (rose bool) {
 	began, ended := slices.Clone(reads), slices.Clone(reads)
 	slices.SortFunc(began, func(a, b sighting) int { return cmp.Compare(a.start, b.start) })
 	slices.SortFunc(ended, func(a, b sighting) int { return cmp.Compare(a.end, b.end) })
@@ -326,6 +349,7 @@ func (j judged) falls(key string, reads []sighting, losses []history.Window) {
 			}
 			ended = ended[1:]
 		}
+		rose = rose || most.seq > 0 && at.seq > most.seq
 		for _, w := range losses {
 			// What was shown before, or while Redis was away, may be forgotten from then on.
 			if at.end >= w.Start && most.start < w.Over() {
@@ -335,6 +359,40 @@ func (j judged) falls(key string, reads []sighting, losses []history.Window) {
 		if at.seq < most.seq && asked > at.end {
 			j.Violate([]uint64{most.op, at.op}, "%s was shown at %d until %v, and at %d from %v on", key,
 				most.seq, most.end, at.seq, at.start)
+		}
+	}
+	return rose
+}
+
+// shrinks looks for a track that lacks a position which a track that had ended before it began
+// has. A track has the newest positions: all of the history, or as many as were asked for, of
+// which the oldest is the last.
+func (j judged) shrinks(key string, tracks []sighting) {
+	began, ended := slices.Clone(tracks), slices.Clone(tracks)
+	slices.SortFunc(began, func(a, b sighting) int { return cmp.Compare(a.start, b.start) })
+	slices.SortFunc(ended, func(a, b sighting) int { return cmp.Compare(a.end, b.end) })
+	_, asked, _ := j.seen.driver(key).erased()
+	var had []int64 // in order
+	by := map[int64]uint64{}
+	for _, at := range began {
+		for ; len(ended) > 0 && ended[0].end < at.start; ended = ended[1:] {
+			for _, seq := range ended[0].seqs {
+				if i, known := slices.BinarySearch(had, seq); !known {
+					had, by[seq] = slices.Insert(had, i, seq), ended[0].op
+				}
+			}
+		}
+		must := had
+		if len(at.seqs) > 0 && len(at.seqs) >= at.most {
+			from, _ := slices.BinarySearch(had, at.seqs[len(at.seqs)-1])
+			must = had[from:]
+		}
+		for _, seq := range must {
+			if asked > at.end && !slices.Contains(at.seqs, seq) {
+				j.Violate([]uint64{by[seq], at.op}, "%s: a track from %v on lacks position %d, which one "+
+					"before it had", key, at.start, seq)
+				break
+			}
 		}
 	}
 }
@@ -425,8 +483,8 @@ func othersKept(j judged) {
 		_, asked, _ := d.erased()
 		for _, at := range d.refused {
 			if at.end < asked {
-				j.Violate([]uint64{at.op}, "%s was treated as erased at %v, and nobody had asked for that", key,
-					at.end)
+				j.Violate([]uint64{at.op}, "%s was treated as erased or unknown at %v, and nobody had asked "+
+					"for that", key, at.end)
 			}
 		}
 		if asked != history.Never || kept[driver] == 0 {

@@ -80,7 +80,7 @@ type Point struct {
 
 // Track is some positions of a driver.
 type Track struct {
-	Found  int     `json:"found" op:"value" min:"0" doc:"how many there are"`
+	Found  int     `json:"found" op:"value" min:"0" doc:"how many points there are, at most as many as were asked for"`
 	Points []Point `json:"points" doc:"the newest first"`
 }
 
@@ -99,7 +99,8 @@ func API() *api.Table[Tracker] {
 				Summary: "Read the newest position of a driver.", Reply: "It, or the one before.",
 				Refuses: []error{ErrErased, ErrUnknownDriver}}),
 			api.Op(KindTrack, "GET /v1/drivers/{driver}/track", Tracker.Track, api.About{
-				Summary: "Read where a driver was.", Reply: "What is in the history so far.",
+				Summary: "Read where a driver was.",
+				Reply:   "What is in the history so far: nothing that was read before is missing.",
 				Refuses: []error{ErrErased, ErrUnknownDriver}}),
 			api.Op(KindErase, "DELETE /v1/drivers/{driver}", Tracker.Erase, api.About{
 				Summary: "Erase a driver.", Detail: "Once it is answered, no position of the driver can " +

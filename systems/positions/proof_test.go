@@ -67,15 +67,6 @@ func TestJudges(t *testing.T) {
 				}
 				return row != nil
 			}},
-		{Name: "a driver jumps back", Breaks: positions.LatestNeverFalls,
-			Do: func(e *evidence, pick func(int) int) bool {
-				rec := some(e, pick, positions.KindLatest)
-				if rec == nil {
-					return false
-				}
-				rec.Reply.Body = []byte(`{"seq":1,"lat_e7":0,"lon_e7":0}`)
-				return true
-			}},
 	})
 }
 
@@ -100,7 +91,7 @@ func erasing(e *evidence, driver uint64) bool {
 }
 
 // smallRun is a run that every invariant accepts. Driver 1 pings thrice and is looked at, driver 2
-// pings once, is looked at and erased, and looked at again.
+// twice, is looked at after each ping and erased, and looked at again.
 func smallRun() *evidence {
 	p := fleet()
 	p.Drivers = 2
@@ -133,8 +124,10 @@ func smallRun() *evidence {
 	do(load.Op(2))                                                                // 6
 	do(load.Op(4))                                                                // 7
 	read(129, 1)                                                                  // 8 and 9
-	do(b.api.Op(positions.KindErase, positions.DriverRequest{ID: 67, Driver: 2})) // 10
-	read(68, 2)                                                                   // 11 and 12
+	do(load.Op(3))                                                                // 10
+	read(70, 2)                                                                   // 11 and 12
+	do(b.api.Op(positions.KindErase, positions.DriverRequest{ID: 67, Driver: 2})) // 13
+	read(68, 2)                                                                   // 14 and 15
 	e.Audit = b.audit()
 	return e
 }
@@ -158,7 +151,7 @@ func TestClauses(t *testing.T) {
 	}
 	// The erasure may not have happened, and nothing was read after it.
 	unsure := func(e *evidence) {
-		e.Records[10].Outcome, e.Records = history.Unknown, e.Records[:11]
+		e.Records[13].Outcome, e.Records = history.Unknown, e.Records[:14]
 	}
 	suttest.Clauses(t, proof(), smallRun, []clause{
 		{positions.AckedKept, "one is missing", check.Broken, func(e *evidence) {
@@ -237,6 +230,25 @@ func TestClauses(t *testing.T) {
 			slices.Reverse(track.Points)
 			e.Records[9].Reply.Body, _ = json.Marshal(track)
 		}, "comes after"},
+		{positions.LatestNeverFalls, "it never rises", check.Undecided, func(e *evidence) {
+			e.Records[8].Reply, e.Records[11].Reply = e.Records[2].Reply, e.Records[4].Reply
+		}, "nobody was shown a newer position"},
+		{positions.LatestNeverFalls, "no track ever rises", check.Undecided, func(e *evidence) {
+			e.Records[9].Reply, e.Records[12].Reply = e.Records[3].Reply, e.Records[5].Reply
+		}, "no track had a newer position"},
+		{positions.LatestNeverFalls, "a track falls", check.Broken, func(e *evidence) {
+			e.Records[12].Reply.Body = []byte(`{"found":0,"points":[]}`)
+		}, "was shown at 1 until"},
+		{positions.LatestNeverFalls, "a track has a gap where there was none", check.Broken, gap(5),
+			"lacks position 1"},
+		{positions.LatestNeverFalls, "a track has the newest ones only", check.Held, gap(1), ""},
+		{positions.LatestNeverFalls, "a track was read while another one was", check.Held,
+			func(e *evidence) {
+				gap(5)(e)
+				e.Records[3].End = e.Records[9].Start
+			}, ""},
+		{positions.LatestNeverFalls, "a track has more than was asked for", check.Broken,
+			func(e *evidence) { asked(e, 9, 2) }, "3 positions is said to have 3, of 2"},
 		{positions.LatestNeverFalls, "what is no reply", check.Broken, body(2, `[`), "cannot be read"},
 		{positions.LatestNeverFalls, "nothing was read", check.Undecided, func(e *evidence) {
 			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
@@ -249,14 +261,14 @@ func TestClauses(t *testing.T) {
 			e.Audit.History = append(e.Audit.History, row(e, 1))
 		}, "no driver was erased"},
 		{positions.ErasedForGood, "read afterwards", check.Broken, func(e *evidence) {
-			e.Records[11].Outcome, e.Records[11].Reply = history.OK, e.Records[4].Reply
+			e.Records[14].Outcome, e.Records[14].Reply = history.OK, e.Records[4].Reply
 		}, "and was erased at"},
 		{positions.ErasedForGood, "a track read afterwards", check.Broken, func(e *evidence) {
-			e.Records[12].Outcome, e.Records[12].Reply = history.OK, e.Records[5].Reply
+			e.Records[15].Outcome, e.Records[15].Reply = history.OK, e.Records[5].Reply
 		}, "and was erased at"},
 		{positions.ErasedForGood, "read meanwhile", check.Held, func(e *evidence) {
-			e.Records[11].Outcome, e.Records[11].Reply = history.OK, e.Records[4].Reply
-			e.Records[11].Start = e.Records[10].End
+			e.Records[14].Outcome, e.Records[14].Reply = history.OK, e.Records[4].Reply
+			e.Records[14].Start = e.Records[13].End
 		}, ""},
 		{positions.ErasedForGood, "in the history", check.Broken, func(e *evidence) {
 			e.Audit.History = append(e.Audit.History, row(e, 1))
@@ -285,6 +297,11 @@ func TestClauses(t *testing.T) {
 		{positions.OthersUntouched, "refused as erased", check.Broken, func(e *evidence) {
 			e.Records[8].Outcome, e.Records[8].Code = history.Refused, "erased"
 		}, "was treated as erased"},
+		{positions.OthersUntouched, "refused as unknown", check.Broken, func(e *evidence) {
+			e.Records[7].Outcome, e.Records[7].Code = history.Refused, "unknown_driver"
+		}, "was treated as erased or unknown"},
+		{positions.OthersUntouched, "refused as unknown once it was erased", check.Held,
+			func(e *evidence) { e.Records[14].Code = "unknown_driver" }, ""},
 		{positions.OthersUntouched, "nobody is left", check.Undecided, func(e *evidence) {
 			e.Records = e.Records[1:2]
 			e.Audit.History, e.Audit.Copies = e.Audit.History[:0], e.Audit.Copies[:0]
@@ -292,6 +309,27 @@ func TestClauses(t *testing.T) {
 		{positions.OthersUntouched, "no copies", check.Undecided,
 			func(e *evidence) { e.Audit.Copies, e.Audit.Places = nil, nil }, "no copies"},
 	})
+}
+
+// asked is how many positions a track was asked for.
+func asked(e *evidence, record, most int) {
+	req, err := api.RequestOf[positions.TrackRequest](positions.API(), e.Records[record].Op)
+	if err != nil {
+		panic(err)
+	}
+	req.Most = most
+	e.Records[record].Op = positions.API().Op(positions.KindTrack, req)
+}
+
+// gap leaves the newest position in the second track of driver 1, which was asked for so many.
+func gap(most int) func(*evidence) {
+	return func(e *evidence) {
+		var track positions.Track
+		_ = json.Unmarshal(e.Records[9].Reply.Body, &track)
+		track.Found, track.Points = 1, track.Points[:1]
+		e.Records[9].Reply.Body, _ = json.Marshal(track)
+		asked(e, 9, most)
+	}
 }
 
 // copied is what a place has of the first driver.

@@ -16,7 +16,8 @@ func arrivalTime() variant {
 		Idea:       "space_saving; a late batch is counted in the window that is open when it comes",
 		Guarantees: "nothing about a window, once a batch is late",
 		GivesUp:    "windows of event time: late batches are in the next one",
-		Breaks:     []sut.Break{{Invariant: WindowTotals, Under: sut.Load}},
+		Breaks: []sut.Break{{Invariant: WindowTotals, Under: sut.Load},
+			{Invariant: ReadsBounded, Under: sut.Load, Shows: sut.AtTimes}},
 	}), plan{summary: inSpaceSaving(), windowOf: func(p Params, atMS, newest int64) int64 {
 		return max(newest, p.windowOf(atMS))
 	}})

@@ -98,6 +98,9 @@ func TestClauses(t *testing.T) {
 			"add up to"},
 		{topk.AckedInLog, "at another time", check.Broken, func(e *evidence) { e.Audit.Log[0].AtMS++ },
 			"add up to"},
+		{topk.AckedInLog, "answered as more than it has", check.Broken, func(e *evidence) {
+			e.Records[0].Reply.Value++
+		}, "was answered as 7 events, and was sent with 6"},
 		{topk.AckedInLog, "twice, and was sent once", check.Broken, func(e *evidence) {
 			e.Audit.Log = append(e.Audit.Log, e.Audit.Log[0])
 		}, "more often than it was sent, 1"},
@@ -135,6 +138,17 @@ func TestClauses(t *testing.T) {
 		}, "too high"},
 		{topk.EstimatesBounded, "in the top", check.Broken, func(e *evidence) { e.top()[0].Count++ },
 			"too high"},
+		{topk.EstimatesBounded, "the same estimate twice", check.Held, func(e *evidence) {
+			e.Audit.Estimates = append(e.Audit.Estimates, e.Audit.Estimates[0])
+		}, ""},
+		{topk.EstimatesBounded, "two of a key", check.Broken, func(e *evidence) {
+			other := e.Audit.Estimates[0]
+			other.OnePass++
+			e.Audit.Estimates = append(e.Audit.Estimates, other)
+		}, "two estimates of key"},
+		{topk.EstimatesBounded, "none of a key", check.Undecided, func(e *evidence) {
+			e.Audit.Estimates = e.Audit.Estimates[1:]
+		}, "has no estimate of key"},
 		{topk.EstimatesBounded, "a contract beyond what is allowed", check.Undecided,
 			contract(0.1, 0.1, 0), "the most allowed"},
 
@@ -191,37 +205,47 @@ func TestClauses(t *testing.T) {
 		{topk.UniquesBounded, "no windows", check.Undecided, noWindows, "no windows"},
 
 		{topk.ReadsBounded, "more events than there are", check.Broken, func(e *evidence) {
-			e.Records[3].Reply.Value++
+			reply(`{"total":19,"items":[{"key":1,"count":6},{"key":2,"count":6}]}`)(e)
 		}, "19 events"},
 		{topk.ReadsBounded, "more keys than were asked for", check.Broken, reply(
-			`{"items":[{"key":1,"count":6},{"key":2,"count":6},{"key":3,"count":5}]}`), "2 keys"},
+			`{"total":18,"items":[{"key":1,"count":6},{"key":2,"count":6},{"key":3,"count":5}]}`), "2 keys"},
 		{topk.ReadsBounded, "not sorted", check.Broken, reply(
-			`{"items":[{"key":2,"count":6},{"key":1,"count":6}]}`), "not sorted"},
+			`{"total":18,"items":[{"key":2,"count":6},{"key":1,"count":6}]}`), "not sorted"},
 		{topk.ReadsBounded, "more of a key than events", check.Broken, reply(
-			`{"items":[{"key":2,"count":66}]}`), "66 of 18"},
+			`{"total":18,"items":[{"key":2,"count":66}]}`), "66 events of the keys in the top, and 18"},
+		{topk.ReadsBounded, "more of all keys than events", check.Broken, reply(
+			`{"total":9,"items":[{"key":1,"count":5},{"key":2,"count":5}]}`), "10 events of the keys"},
 		{topk.ReadsBounded, "a key twice", check.Broken, reply(
-			`{"items":[{"key":1,"count":6},{"key":1,"count":5}]}`), "key 1 is twice"},
+			`{"total":18,"items":[{"key":1,"count":6},{"key":1,"count":5}]}`), "key 1 is twice"},
 		{topk.ReadsBounded, "less of a key than there is in the end", check.Held, reply(
-			`{"items":[{"key":2,"count":4}]}`), ""},
+			`{"total":10,"items":[{"key":2,"count":4}]}`), ""},
+		{topk.ReadsBounded, "less of it than events are missing", check.Broken, reply(
+			`{"total":17,"items":[{"key":1,"count":6},{"key":2,"count":4}]}`), "too low, of which 17"},
+		{topk.ReadsBounded, "less of it, as it may be", check.Held, func(e *evidence) {
+			contract(0.1, 0, 0)(e)
+			reply(`{"total":18,"items":[{"key":1,"count":6},{"key":2,"count":5}]}`)(e)
+		}, ""},
+		{topk.ReadsBounded, "none of a key that was above the others", check.Broken, reply(
+			`{"total":18,"items":[{"key":3,"count":5}]}`), "key 1 occurred 6 times"},
 		{topk.ReadsBounded, "more of a key than there is in the end", check.Broken, reply(
-			`{"items":[{"key":2,"count":7}]}`), "occurred 6 times in the end"},
+			`{"total":18,"items":[{"key":2,"count":7},{"key":1,"count":6}]}`), "occurred 6 times in the end"},
 		{topk.ReadsBounded, "more of it, as it may be", check.Held, func(e *evidence) {
 			contract(0, 0.1, 0)(e)
-			reply(`{"items":[{"key":2,"count":8}]}`)(e)
+			reply(`{"total":18,"items":[{"key":2,"count":8},{"key":1,"count":6}]}`)(e)
 		}, ""},
 		{topk.ReadsBounded, "more than it may be", check.Broken, func(e *evidence) {
 			contract(0, 0.1, 0)(e)
-			reply(`{"items":[{"key":2,"count":9}]}`)(e)
+			reply(`{"total":18,"items":[{"key":2,"count":9},{"key":1,"count":6}]}`)(e)
 		}, "more than 0.1 of 18 events too high"},
 		{topk.ReadsBounded, "more of one that may be missed", check.Held, func(e *evidence) {
 			e.P.Misses = 0.01
 			contract(0, 0.1, 0.01)(e)
-			reply(`{"items":[{"key":2,"count":9}]}`)(e)
-		}, "1 of 1 are beyond the bound, and 1 may be"},
-		{topk.ReadsBounded, "no keys were read", check.Undecided, reply(`{"items":[]}`), "no read had"},
+			reply(`{"total":18,"items":[{"key":2,"count":9},{"key":1,"count":6}]}`)(e)
+		}, "1 of 2 are beyond the bound, and 2 may be"},
+		{topk.ReadsBounded, "no keys were read", check.Undecided, reply(`{"items":[]}`),
+			"no read had"},
 		{topk.ReadsBounded, "no events were read", check.Undecided, func(e *evidence) {
-			reply(`{"items":[{"key":2,"count":0}]}`)(e)
-			e.Records[3].Reply.Value = 0
+			reply(`{"total":0,"items":[{"key":2,"count":0}]}`)(e)
 		}, "no read had"},
 		{topk.ReadsBounded, "what is no reply", check.Broken, reply(`[`), "cannot be read"},
 		{topk.ReadsBounded, "nothing was read", check.Undecided, func(e *evidence) {

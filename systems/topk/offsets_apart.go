@@ -25,7 +25,8 @@ func offsetsApart() variant {
 		Idea:       "space_saving; the offsets are committed after the panes, for themselves",
 		Guarantees: "no batch is lost",
 		GivesUp:    "that a batch is counted once, when a worker dies between the two",
-		Breaks:     []sut.Break{{Invariant: WindowTotals, Under: sut.RoleCrash}},
+		Breaks: []sut.Break{{Invariant: WindowTotals, Under: sut.RoleCrash},
+			{Invariant: ReadsBounded, Under: sut.RoleCrash, Shows: sut.AtTimes}},
 	}), plan{summary: inSpaceSaving(), ledger: func(st *opened, s summary) ledger {
 		return apart{postgres{opened: st, summary: s}}
 	}})

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"stampede/harness/api"
@@ -73,7 +74,7 @@ type TopRequest struct {
 // Top is the answer.
 type Top struct {
 	Window int64     `json:"window" echo:"arg"`
-	Total  int64     `json:"total" op:"value" min:"0" doc:"how many events were counted so far"`
+	Total  int64     `json:"total" op:"value" min:"0" doc:"how many events were counted so far: the items are of these"`
 	Items  []TopItem `json:"items" doc:"the highest count first, of equal ones the lowest key"`
 }
 
@@ -130,7 +131,7 @@ type Audit struct {
 	Windows  []PaneRow  `json:"windows" doc:"every window that has events"`
 	Top      []TopRow   `json:"top" doc:"the k most frequent keys of each window, and of the span of windows that end with it, the highest first"`
 	// Estimates are of the keys in the top of a window, and of the probes.
-	Estimates []EstimateRow `json:"estimates"`
+	Estimates []EstimateRow `json:"estimates" doc:"of the keys in the top of each window, and of the probes, each once"`
 
 	truth *truth
 }
@@ -224,7 +225,8 @@ func (p Params) probes() []uint64 {
 			list[i] = max(list[i], uint64(i*p.Items/p.Probes+1))
 		}
 	}
-	return list
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // slots is how many counters an error needs.

@@ -13,6 +13,7 @@ type truth struct {
 	bodies  map[uint64]string // of the batches that were sent
 	sent    map[uint64]int    // how often those were sent that may be in the log
 	at      map[uint64]int64
+	answers map[uint64]int64 // how many events the last answer said
 	reads   []history.Record
 	seen    bool
 	windows map[int64]*tally
@@ -54,6 +55,9 @@ func (c *tally) sorted(k int) []sketch.Item {
 func (t *truth) see(rec *history.Record) {
 	if rec.Outcome != history.Refused {
 		t.sent[rec.Op.ID]++
+	}
+	if rec.Outcome == history.OK {
+		t.answers[rec.Op.ID] = rec.Reply.Value
 	}
 	if _, known := t.bodies[rec.Op.ID]; !known {
 		t.bodies[rec.Op.ID], t.at[rec.Op.ID] = string(rec.Op.Body), rec.Op.Arg

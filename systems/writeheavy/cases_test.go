@@ -2,6 +2,7 @@ package writeheavy_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -174,13 +175,26 @@ func TestClauses(t *testing.T) {
 	const done = "answered 1 times as done, and let in 0 times"
 	noOps := func(e *evidence) { e.Audit.Ops = nil }
 	value := func(id uint64, to int64) func(*evidence) {
-		return func(e *evidence) { e.op(id).Reply.Value = to }
+		return func(e *evidence) {
+			var v writeheavy.Value
+			_ = json.Unmarshal(e.op(id).Reply.Body, &v)
+			v.Value = to
+			e.op(id).Reply.Body, _ = json.Marshal(v)
+		}
 	}
 	unknown := func(id uint64) func(*evidence) {
 		return func(e *evidence) { e.op(id).Outcome, e.op(id).Reply = history.Unknown, history.Reply{} }
 	}
 	reply := func(body string) func(*evidence) {
 		return func(e *evidence) { e.op(batch).Reply.Body = []byte(body) }
+	}
+	beside := func(body string) func(*evidence) {
+		return func(e *evidence) {
+			for range 20 {
+				e.Records = append(e.Records, *e.op(batch), *e.op(5120))
+				e.Records[len(e.Records)-2].Reply.Body = []byte(body)
+			}
+		}
 	}
 	suttest.Clauses(t, proof(), smallRun, []clause{
 		{writeheavy.AckedKept, "all of it", check.Held, asOfNow(nothing), ""},
@@ -299,7 +313,7 @@ func TestClauses(t *testing.T) {
 
 		{writeheavy.ReadsExact, "one more than there was", check.Broken, value(first+1023, 6), "as of 1"},
 		{writeheavy.ReadsExact, "as of another position", check.Broken, func(e *evidence) {
-			e.op(second + 1023).Reply.Body = []byte(`{"as_of":1}`)
+			e.op(second + 1023).Reply.Body = []byte(`{"value":4,"as_of":1}`)
 		}, "as of 1"},
 		{writeheavy.ReadsExact, "no reply", check.Broken, func(e *evidence) {
 			e.op(first + 1023).Reply.Body = []byte(`[`)
@@ -312,8 +326,14 @@ func TestClauses(t *testing.T) {
 				unknown(second)(e)
 				value(second+1023, 6)(e)
 			}), ""},
+		{writeheavy.ReadsExact, "as of now, without what an edge lost", check.Held,
+			asOfNow(func(e *evidence) {
+				died(e)
+				without(good)(e)
+				value(second+1023, 3)(e)
+			}), ""},
 		{writeheavy.ReadsExact, "a position that is not declared", check.Broken,
-			asOfNow(func(e *evidence) { e.op(first + 1023).Reply.Body = []byte(`{"as_of":1}`) }),
+			asOfNow(func(e *evidence) { e.op(first + 1023).Reply.Body = []byte(`{"value":5,"as_of":1}`) }),
 			"declares no positions"},
 		{writeheavy.ReadsExact, "nothing was read", check.Undecided, func(e *evidence) {
 			e.op(first+1023).Outcome, e.op(second+1023).Outcome = history.Unknown, history.Unknown
@@ -337,6 +357,11 @@ func TestClauses(t *testing.T) {
 		{writeheavy.ByRecord, "refused with the other", check.Broken, reply(
 			`{"results":[{"op_id":4097,"result":"rejected"},{"op_id":4098,"result":"rejected"}]}`),
 			"operation 4097 was told"},
+		{writeheavy.ByRecord, "what can be made is refused beside what cannot", check.Broken,
+			beside(`{"results":[{"op_id":4097,"result":"refused"},{"op_id":4098,"result":"ok"}]}`),
+			"were refused in 20 of 21 batches with one that cannot, and in 0 of 21 others"},
+		{writeheavy.ByRecord, "what can be made is made beside what cannot", check.Held,
+			beside(`{"results":[{"op_id":4097,"result":"ok"},{"op_id":4098,"result":"ok"}]}`), ""},
 		{writeheavy.ByRecord, "it was refused and is no dead letter", check.Held, func(e *evidence) {
 			reply(`{"results":[{"op_id":4097,"result":"ok"},{"op_id":4098,"result":"rejected"}]}`)(e)
 			e.Audit.Dead = []writeheavy.DeadRow{}
@@ -428,11 +453,17 @@ func TestClauses(t *testing.T) {
 		{writeheavy.MovedWhole, "nothing was written while it was copied", check.Undecided,
 			moved(func(a *writeheavy.Audit) {
 				for i := range a.Placed {
-					if a.Placed[i].Came == "twin" {
+					if a.Placed[i].Came == "twin" && a.Placed[i].Epoch == 1 {
 						a.Placed[i].Came = "copy"
 					}
 				}
 			}), "copied while it was written"},
+		{writeheavy.MovedWhole, "nothing is ever written to both sides", check.Held,
+			moved(func(a *writeheavy.Audit) {
+				for i := range a.Placed {
+					a.Placed[i].Came = strings.Replace(a.Placed[i].Came, "twin", "copy", 1)
+				}
+			}), ""},
 
 		{writeheavy.ByRecord, "no batch", check.Undecided, func(e *evidence) {
 			e.op(batch).Outcome = history.Unknown
@@ -455,6 +486,12 @@ func TestClauses(t *testing.T) {
 			unknown(102 << 10)(e)
 			e.Audit.Decisions = e.Audit.Decisions[:len(e.Audit.Decisions)-1]
 		}, ""},
+		{writeheavy.ShedAsTold, "one that cannot be made is refused before that", check.Held,
+			func(e *evidence) {
+				shed("low refused", "low refused")(e)
+				e.Audit.Decisions = slices.DeleteFunc(e.Audit.Decisions,
+					func(d writeheavy.Decision) bool { return d.ID == bad })
+			}, ""},
 		{writeheavy.ShedAsTold, "and done", check.Broken, shed("low refused, and done"), done},
 		{writeheavy.ShedAsTold, "dropped and done", check.Broken, shed("low dropped, and done"), done},
 		{writeheavy.ShedAsTold, "taken and told that it is shed", check.Broken,

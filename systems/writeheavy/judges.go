@@ -315,7 +315,8 @@ func readsExact(j judged) {
 	for id, asked := range j.truth.asked {
 		if c := counters[asked.key]; c != nil && sound(asked.delta) {
 			op := j.truth.ops[id]
-			if j.Contract.Async > 0 && !made[id] { // it is lost, and only-the-last-is-lost judges that
+			lossy := j.Contract.Async > 0 || j.Contract.Accepted > 0
+			if lossy && !made[id] { // only-the-last-is-lost or acked-kept judges that
 				op.Outcome, op.End = history.Unknown, history.Never
 			}
 			c.Add(0, asked.delta, op)
@@ -389,6 +390,7 @@ func rises(j judged) {
 // byRecord looks at the answers to batches, at dead letters, and at the batches that were written.
 func byRecord(j judged) {
 	table, mixed := API(), false
+	batches, refusing := map[bool]int{}, map[bool]int{} // by whether one of its adds cannot be made
 	for _, rec := range j.truth.replies {
 		j.Checked(1)
 		req, err := api.RequestOf[BatchRequest](table, rec.Op)
@@ -401,12 +403,23 @@ func byRecord(j judged) {
 				rec.Op.ID, len(req.Records), err)
 			continue
 		}
-		good, bad := false, false
+		good, bad, refused := false, false, 0
 		for i, one := range req.Records {
+			if sound(one.Delta) && reply.Results[i].Result == sut.Code(sut.ErrRefused) {
+				refused = 1
+			}
 			good = good || sound(one.Delta) && reply.Results[i].Result == ResultOK
 			bad = bad || !sound(one.Delta)
 		}
 		mixed = mixed || good && bad
+		batches[bad]++
+		refusing[bad] += refused
+	}
+	// A store in trouble refuses adds of both alike.
+	if min(batches[true], batches[false]) >= 20 && 10*refusing[true] >= 9*batches[true] &&
+		10*refusing[false] <= batches[false] {
+		j.Violate(nil, "adds that can be made were refused in %d of %d batches with one that cannot, "+
+			"and in %d of %d others", refusing[true], batches[true], refusing[false], batches[false])
 	}
 	j.Need(mixed, "no batch had an add that cannot be made beside one that was made")
 	dead := map[uint64]bool{}

@@ -67,8 +67,8 @@ type ask struct {
 	key, user string
 	delta     int64
 	rejected  bool
-	// attempts were sent. Done were made, or found to be impossible; told were answered that they
-	// are shed. Over is when the last that may have had an effect was answered.
+	// attempts were sent. Done were acknowledged; told were answered that they are shed. Over is when
+	// the last that may have had an effect was answered.
 	attempts, done, told int
 	over                 time.Duration
 }
@@ -76,14 +76,11 @@ type ask struct {
 // saw adds an attempt.
 func (a ask) saw(rec *history.Record) ask {
 	a.key, a.user, a.delta = rec.Op.Key, rec.Op.Client, rec.Op.Arg
-	rejected := sut.RefusedFor(rec, ErrRejected)
-	a.rejected = a.rejected || rejected
+	a.rejected = a.rejected || sut.RefusedFor(rec, ErrRejected)
 	a.attempts++
 	switch {
 	case rec.Outcome == history.OK:
 		a.done, a.over = a.done+1, max(a.over, rec.End)
-	case rejected:
-		a.done++
 	case sut.RefusedFor(rec, ErrShed):
 		a.told++
 	case rec.Outcome == history.Unknown:
@@ -184,8 +181,8 @@ func (j judged) byCounter() map[string][]asOf {
 			j.Violate([]uint64{rec.Op.ID}, "a reply to a read cannot be read: %v", err)
 			continue
 		}
-		list[rec.Op.Key] = append(list[rec.Op.Key], asOf{rec.Op.ID, rec.Op.Client, rec.Reply.Value,
-			v.AsOf, rec.Start, rec.End})
+		list[rec.Op.Key] = append(list[rec.Op.Key], asOf{rec.Op.ID, rec.Op.Client, v.Value, v.AsOf,
+			rec.Start, rec.End})
 	}
 	for _, reads := range list {
 		slices.SortFunc(reads, func(a, b asOf) int { return cmp.Compare(a.start, b.start) })

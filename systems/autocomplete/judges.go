@@ -201,8 +201,14 @@ func asAsked(j judged) {
 	}
 	for _, row := range j.Log {
 		j.Checked(1)
-		if a, known := j.seen.queries[row.ID]; known && a.phrase != row.Phrase {
+		a, known := j.seen.queries[row.ID]
+		switch {
+		case !known:
+		case a.phrase != row.Phrase:
 			j.Violate([]uint64{row.ID}, "%q was searched for, and %q is in the log", a.phrase, row.Phrase)
+		case !a.Unanswered() && a.Version != row.Position:
+			j.Violate([]uint64{row.ID}, "a query was given the position %d, and is at %d", a.Version,
+				row.Position)
 		}
 	}
 }

@@ -18,7 +18,8 @@ func proof() suttest.Proof[*evidence] {
 		Unnoticed: map[string][]string{
 			"no operation has a client": {"change client of query", "change client of suggest",
 				"change client of block"},
-			"a read may be refused": {"deny suggest"},
+			"a read may be refused":                     {"deny suggest"},
+			"any promise within the bounds may be made": {"raise visible_within_ms in answers to query"},
 		},
 		Absent: map[string][]string{
 			"none is refused": {"invent query", "invent suggest", "invent block"},
@@ -179,6 +180,13 @@ func TestClauses(t *testing.T) {
 			e.Audit.Log[1].Position, e.Audit.Log[2].Position = 3, 2
 			e.Records[1].End = e.Records[2].Start
 		}, ""},
+		{autocomplete.AckedLogged, "another position than was said", check.Broken,
+			reply(7, `{"position":5,"visible_within_ms":0}`), "was given the position 5, and is at 4"},
+		{autocomplete.AckedLogged, "at a position that nobody was told", check.Held, func(e *evidence) {
+			e.Records[7].Outcome, e.Records[7].Reply = history.Unknown, history.Reply{}
+		}, ""},
+		{autocomplete.AckedLogged, "a promise that is never due", check.Broken,
+			reply(7, `{"position":4,"visible_within_ms":60001}`), "expected 0 to 60000, got 60001"},
 		{autocomplete.AckedLogged, "an answer that is none", check.Broken, reply(0, "["),
 			"cannot be read"},
 		{autocomplete.AckedLogged, "no log", check.Undecided,

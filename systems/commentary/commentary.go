@@ -82,12 +82,12 @@ type PastRequest struct {
 // Published is the answer to a change that will not be lost.
 type Published struct {
 	Version int64 `json:"version" op:"value" min:"1" doc:"that of the match with the change, and the id of a new comment; later changes have higher ones"`
-	Within  int64 `json:"visible_within_ms" min:"0" max:"10000" doc:"how soon every viewer who looks sees it; 0 means already"`
+	Within  int64 `json:"visible_within_ms" min:"0" max:"10000" doc:"how soon every viewer who looks, or scrolls back, sees it; 0 means already"`
 }
 
 // Latest is what is new.
 type Latest struct {
-	Version  int64     `json:"version" op:"value" min:"0" doc:"all changes up to it are in this answer, and it may be higher than the last of them"`
+	Version  int64     `json:"version" op:"value" min:"0" max:"9007199254740991" doc:"all changes up to it are in this answer, and it may be higher than the last of them"`
 	NextPoll int64     `json:"next_poll_ms" min:"0" max:"600000" doc:"when to look again"`
 	Comments []Comment `json:"comments" doc:"the newest first: of the newest thirty those that have changed since the version that was asked about"`
 
@@ -99,7 +99,7 @@ type Latest struct {
 
 // Past is some comments.
 type Past struct {
-	Version  int64     `json:"version" op:"value" min:"0" doc:"all changes up to it are in this answer"`
+	Version  int64     `json:"version" op:"value" min:"0" max:"9007199254740991" doc:"all changes up to it are in this answer"`
 	Comments []Comment `json:"comments" doc:"the newest first"`
 }
 
@@ -123,7 +123,8 @@ func API() *api.Table[Commentary] {
 				Summary: "Publish a comment.", Reply: "It is kept, and will be seen.",
 				Status: http.StatusCreated, Refuses: []error{ErrUnavailable}}),
 			api.Op(KindCorrect, "PUT "+path+"/{comment}", Commentary.Correct, api.About{
-				Summary: "Correct a comment.", Detail: "It keeps its place.",
+				Summary: "Correct a comment.", Detail: "It keeps its place. One of the newest thirty can " +
+					"be corrected.",
 				Reply: "It is kept, and will be seen.", Refuses: []error{ErrNoComment, ErrUnavailable}}),
 			api.Op(KindLatest, "GET "+path+"/latest", Commentary.Latest, api.About{
 				Summary: "Read what is new.", Refuses: []error{ErrUnavailable},

@@ -14,6 +14,7 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // The invariants.
@@ -38,7 +39,8 @@ func invariants(Params) []check.Invariant {
 	kept := check.Effects{Table: changeFact, Kind: check.Named(KindPublish, KindCorrect), AtRest: true}
 	return []check.Invariant{
 		s.State(AckedKept, "an acknowledged comment or correction is kept once, as it was asked for and "+
-			"under a version that it was given, and nothing else is kept",
+			"under a version that it was given, and nothing else is; one of the newest comments can be "+
+			"corrected",
 			check.AckedDurable(kept), check.NoPhantom(kept), check.AtMostOnce(changeFact, check.ByOp),
 			check.AtMostOnce(changeFact, check.ByKey|check.ByThing), knowing(asAsked)),
 		s.State(CommitOrder, "a change has a higher version than those of its match that were "+
@@ -50,8 +52,8 @@ func invariants(Params) []check.Invariant {
 			"that nothing has changed has had one of that name", knowing(tagsStand)),
 		s.State(NeverBack, "who has a version is never shown an older one", knowing(neverBack)),
 		s.State(SeenInTime, "what is shown has every change that was acknowledged as visible before, at "+
-			"the latest when the promised time was over; so does what is said to be unchanged",
-			knowing(seenInTime)),
+			"the latest when the promised time was over; so have what is said to be unchanged and what is "+
+			"shown of the past", knowing(seenInTime)),
 		s.State(PastWhole, "older comments are shown without a gap, archived ones too",
 			knowing(pastFollows)),
 		s.State(Settled, "when all is at rest, every viewer is shown what follows from all changes, and "+
@@ -86,8 +88,10 @@ type seen struct {
 
 // seenMatch is what is known of a match.
 type seenMatch struct {
-	// changes are those that were asked for and not refused.
+	// changes are those that were asked for and not refused, denied the corrections of comments that
+	// are said not to be there.
 	changes map[uint64]*asked
+	denied  []*asked
 	// looks and pasts were shown, and tags are the answers to each request, by their ETags.
 	looks, pasts []sighting
 	tags         map[request]map[string]answered
@@ -148,7 +152,7 @@ func (s *seen) match(key string) *seenMatch {
 // see takes a record in. What was shown is compared with the changes of the audit at once, and not
 // kept.
 func (s *seen) see(rec *history.Record) {
-	if rec.Outcome == history.Refused {
+	if rec.Outcome == history.Refused && rec.Code != sut.Code(ErrNoComment) {
 		return
 	}
 	m := s.match(rec.Op.Key)
@@ -169,14 +173,19 @@ func (s *seen) see(rec *history.Record) {
 // asked takes an attempt at a change in.
 func (s *seen) asked(m *seenMatch, rec *history.Record) {
 	a := m.changes[rec.Op.ID]
-	if a == nil {
+	if denied := rec.Outcome == history.Refused; a == nil || denied {
 		a = &asked{VersionChange: check.VersionChange{Op: rec.Op.ID, Start: rec.Start,
 			End: history.Never}}
-		m.changes[rec.Op.ID] = a
 		var wrong error
 		if a.row, wrong = s.rowOf(rec.Op); wrong != nil {
 			a.wrong = wrong.Error()
 		}
+		if denied {
+			a.End = rec.End
+			m.denied = append(m.denied, a)
+			return
+		}
+		m.changes[rec.Op.ID] = a
 	}
 	a.Start = min(a.Start, rec.Start)
 	if rec.Outcome != history.OK {
@@ -379,9 +388,16 @@ func (s *seen) each(see func(key string, m *seenMatch)) {
 // asAsked compares what is kept with what was asked for.
 func asAsked(j judged) {
 	j.seen.each(func(key string, m *seenMatch) {
-		for _, a := range m.versions() {
+		versions := m.versions()
+		for _, a := range versions {
 			if wrong := m.changes[a.Op].wrong; wrong != "" {
 				j.Violate([]uint64{a.Op}, "%s: %s", key, wrong)
+			}
+		}
+		for _, d := range m.denied {
+			if said := m.saidBefore(d, versions); said != 0 {
+				j.Violate([]uint64{said, d.Op}, "%s: comment %d was acknowledged before %v, and its "+
+					"correction was refused then because there is no such comment", key, d.row.Comment, d.Start)
 			}
 		}
 		for _, c := range m.kept {
@@ -414,6 +430,25 @@ func (m *seenMatch) versions() []check.VersionChange {
 		list = append(list, v)
 	}
 	return list
+}
+
+// saidBefore is the comment that was to be corrected, if it was acknowledged by then and is
+// certainly one of the newest; else 0.
+func (m *seenMatch) saidBefore(d *asked, versions []check.VersionChange) (op uint64) {
+	newer := 0
+	for _, v := range versions {
+		switch {
+		case m.changes[v.Op].row.Comment > 0 || v.Start > d.End:
+		case v.Version == d.row.Comment && v.End < d.Start:
+			op = v.Op
+		case v.Version == 0 || v.Version > d.row.Comment:
+			newer++
+		}
+	}
+	if newer >= newest {
+		return 0
+	}
+	return op
 }
 
 // inOrder compares versions with the order of time.
@@ -527,6 +562,9 @@ func seenInTime(j judged) {
 			if at.origin {
 				fromOrigin++
 			}
+		}
+		for _, at := range m.pasts {
+			shown = append(shown, at.VersionSight)
 		}
 		f.Look(key, m.versions(), shown)
 	})

@@ -19,6 +19,10 @@ func proof() suttest.Proof[*evidence] {
 			"no operation has a client": {"change client of publish", "change client of correct",
 				"change client of latest", "change client of past"},
 			"a read may be refused": {"deny latest", "deny past"},
+			"any promise within the bounds may be made": {"raise visible_within_ms in answers to publish",
+				"raise visible_within_ms in answers to correct"},
+			"when to look again is a recommendation": {"raise next_poll_ms in answers to latest",
+				"lower next_poll_ms in answers to latest"},
 			"a version may have no change of its own": {"raise version of pages",
 				"raise version of past"},
 		},
@@ -201,6 +205,11 @@ func TestClauses(t *testing.T) {
 		e.Records[7].Op = e.Records[4].Op
 		e.Records[7].Reply = e.Records[4].Reply
 	}
+	// The correction is refused, because there is no such comment.
+	denied := func(e *evidence) {
+		suttest.Deny(&e.Records[5], commentary.ErrNoComment)
+		e.Audit.Changes = e.Audit.Changes[:2]
+	}
 	fault := func(e *evidence) {
 		e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "away", Start: 40 * ms,
 			End: 200 * ms, Recovered: 300 * ms, Fault: "kill redis", Evidence: []string{"it was off"}}}
@@ -248,6 +257,25 @@ func TestClauses(t *testing.T) {
 		{commentary.AckedKept, "another version than was said", check.Broken,
 			reply(3, `{"version":7,"visible_within_ms":0}`), "was given the version 7"},
 		{commentary.AckedKept, "an answer that is none", check.Broken, reply(0, "["), "cannot be read"},
+		{commentary.AckedKept, "a promise that is never due", check.Broken,
+			reply(0, `{"version":1,"visible_within_ms":10001}`), "expected 0 to 10000"},
+		{commentary.AckedKept, "a correction of what is there is refused", check.Broken, denied,
+			"comment 1 was acknowledged before 60ms"},
+		{commentary.AckedKept, "a correction while the comment is published", check.Held,
+			func(e *evidence) {
+				denied(e)
+				e.Records[0].End = e.Records[5].Start
+			}, ""},
+		{commentary.AckedKept, "a correction of what may be old", check.Held, func(e *evidence) {
+			denied(e)
+			for i := range uint64(29) {
+				more := e.Records[3] // its key is also that of the answer
+				more.Op = commentary.API().Op(commentary.KindPublish,
+					commentary.PublishRequest{ID: 1000 + i, Match: 1, Ball: "2.1", Text: "wide"})
+				more.Outcome, more.Reply, more.End = history.Unknown, history.Reply{}, history.Never
+				e.Records = append(e.Records, more)
+			}
+		}, ""},
 		{commentary.AckedKept, "no list", check.Undecided,
 			func(e *evidence) { e.Audit.Changes = nil }, "no change"},
 
@@ -340,13 +368,21 @@ func TestClauses(t *testing.T) {
 				e.Records[7].Start, e.Records[7].End = 900*ms, 901*ms
 				reply(7, `{"version":1,"comments":[`+six+`]}`)(e)
 			}, "2 was acknowledged at 45ms, to be visible within 10ms"},
-		{commentary.SeenInTime, "nobody looked", check.Undecided, without(commentary.KindLatest),
-			"nobody looked"},
+		{commentary.SeenInTime, "an old page of the past", check.Broken, reply(8, `{"version":0,"comments":[]}`),
+			"was shown version 0 from 90ms on, and 3 was acknowledged"},
+		{commentary.SeenInTime, "an old page while a change is made", check.Held, func(e *evidence) {
+			reply(8, `{"version":2,"comments":[`+out+`,`+six+`]}`)(e)
+			e.Records[5].End = e.Records[8].Start
+		}, ""},
+		{commentary.SeenInTime, "nobody looked", check.Undecided,
+			without(commentary.KindLatest, commentary.KindPast), "nobody looked"},
 
 		{commentary.PastWhole, "a gap", check.Broken, reply(8, `{"version":3,"comments":[`+four+`]}`),
 			"number 1 is not"},
 		{commentary.PastWhole, "the end is missing", check.Broken,
 			reply(8, `{"version":3,"comments":[`+out+`]}`), "number 2 is not"},
+		{commentary.PastWhole, "a version above all that may be", check.Broken,
+			reply(8, `{"version":9223372036854775807,"comments":[]}`), "expected 0 to 9007199254740991"},
 		{commentary.PastWhole, "an answer that is none", check.Broken, reply(8, "["), "cannot be read"},
 		{commentary.PastWhole, "nobody read it", check.Undecided, without(commentary.KindPast),
 			"nobody was shown older"},

@@ -71,7 +71,7 @@ type Page struct {
 	URL     string `json:"url"`
 	State   string `json:"state" enum:",waiting,done,moved,large,gone,disallowed,failed" doc:"empty if nobody has heard of it"`
 	Fetched int64  `json:"fetched" op:"value" min:"0" doc:"how often it was fetched"`
-	Status  int    `json:"status" min:"0"`
+	Status  int    `json:"status" min:"0" doc:"of the last answer; 0 if there was none"`
 	Hash    string `json:"hash" doc:"SHA-256 of the body in hexadecimal; empty if none is stored"`
 }
 
@@ -79,8 +79,7 @@ type Page struct {
 func API() *api.Table[Crawler] {
 	return &api.Table[Crawler]{
 		System: "crawler", Title: "Web crawler",
-		About: "The API of a crawler that is given seeds. stampede serves its own designs over it, " +
-			"and judges any server that implements it.",
+		About: "The API of a crawler that is given seeds. stampede serves its own designs over it.",
 		Kinds: []api.Kind[Crawler]{
 			api.Op(KindSeed, "POST /v1/seeds", Crawler.Seed, api.About{
 				Summary: "Crawl a page, and what it leads to.", Reply: "The seed is durable.",

@@ -23,7 +23,10 @@ func forgetsInFlight() variant {
 		Idea:       "pages leave the frontier when they are taken, and not when they are stored",
 		Guarantees: "each page at most once, whatever happens",
 		GivesUp:    "what a process was fetching when it died, and what that leads to",
-		Breaks:     []sut.Break{{Invariant: AllFetched, Under: sut.RoleCrash}},
+		Breaks: []sut.Break{{Invariant: AllFetched, Under: sut.RoleCrash},
+			// Who looks is told of a page that is taken, which is no state.
+			{Invariant: SeedsKept, Under: sut.Load, Shows: sut.AtTimes},
+			{Invariant: SeedsKept, Under: sut.RoleCrash, Shows: sut.AtTimes}},
 	}, remembered, func(st *opened) shared { return taking{tables{st}} })
 }
 

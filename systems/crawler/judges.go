@@ -12,6 +12,7 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 	"stampede/systems/crawler/web"
 )
 
@@ -43,8 +44,9 @@ func invariants(p Params) []check.Invariant {
 	})}
 	seeds := check.Effects{Table: seedFact, Kind: check.Named(KindSeed)}
 	return []check.Invariant{
-		s.State(SeedsKept, "an acknowledged seed is kept once, and nothing is that nobody asked for; "+
-			"from then on its page is known, and what is known of a page never becomes less",
+		s.State(SeedsKept, "a seed that is a page is not refused as none; one that is acknowledged is "+
+			"kept once, and nothing is that nobody asked for; from then on its page is known, and what is "+
+			"said of a page is so and never becomes less",
 			check.AckedDurable(seeds), check.NoPhantom(seeds), check.AtMostOnce(seedFact, check.ByOp),
 			judging(p, lookedAt)),
 		s.State(AllFetched, "every page that seeds lead to is fetched, but for those that are "+
@@ -103,6 +105,7 @@ func keyOf(url string) string { return strings.TrimPrefix(url, "http://") }
 // seen is what the web's log says, by page and by who was asked.
 type seen struct {
 	shape web.Shape
+	limit web.Limits
 	pages map[string][]*web.Exchange // by key, in order
 	hosts map[string][]*web.Exchange // all of a host
 	ips   map[string][]*web.Exchange
@@ -131,7 +134,7 @@ type seen struct {
 }
 
 func readLog(a *Audit, p Params) *seen {
-	s := &seen{shape: p.web(), pages: map[string][]*web.Exchange{},
+	s := &seen{shape: p.web(), limit: p.Limits, pages: map[string][]*web.Exchange{},
 		hosts: map[string][]*web.Exchange{}, ips: map[string][]*web.Exchange{},
 		rows: map[string]*PageRow{}, heard: map[string]int64{},
 		latest: map[[2]string]*web.Exchange{}, room: map[*web.Exchange]time.Duration{},
@@ -194,6 +197,10 @@ func (s *seen) see(rec *history.Record) {
 		s.seeds[keyOf(url)] = op
 	}
 	if rec.Outcome != history.OK {
+		_, is := s.shape.Find(keyOf(url))
+		if is && rec.Code == sut.Code(ErrNoPage) && !s.limit.Filtered(keyOf(url)) {
+			s.misread[op] = fmt.Sprintf("%s is a page, and was refused because it is none", url)
+		}
 		return
 	}
 	if !look {
@@ -214,8 +221,39 @@ func (s *seen) see(rec *history.Record) {
 		}
 		s.sights[url] = append(s.sights[url], check.VersionSight{Op: op, Start: c.Start, End: c.End,
 			Version: c.Version})
+		if wrong := s.untrue(keyOf(url), page); wrong != "" {
+			s.misread[op] = fmt.Sprintf("%s was shown as %+v: %s", url, page, wrong)
+		}
 	}
 	s.changes[url] = append(s.changes[url], c)
+}
+
+// untrue says why a page cannot be what a look says, given what there is in the end: it is fetched
+// once, and stays as it is then, unless it says how long it is fresh.
+func (s *seen) untrue(key string, p Page) string {
+	row := s.rows[key]
+	page, is := s.shape.Find(key)
+	fetched := slices.Contains([]string{done, moved, large, gone}, p.State)
+	switch {
+	case p.State == "":
+	case row == nil:
+		return "in the end nobody has heard of it"
+	case p.Fetched > row.Fetched:
+		return fmt.Sprintf("in the end it was fetched %d times", row.Fetched)
+	case fetched && is && p.Status != page.Status, fetched && !is && p.Status != 404:
+		return "the web has another status"
+	case page.News && p.Hash != "" && !s.sent(key, p.Hash):
+		return "the web never sent that"
+	case page.News || p.State != waiting && p.State == row.State && p.Hash == row.Hash:
+	case p.State != waiting || p.Fetched > 0 || p.Hash != "":
+		return fmt.Sprintf("in the end it is %s with the body %q", row.State, row.Hash)
+	}
+	return ""
+}
+
+// sent says whether the web has sent a body of a page whole.
+func (s *seen) sent(key, hash string) bool {
+	return slices.ContainsFunc(s.pages[key], func(e *web.Exchange) bool { return e.Hash == hash })
 }
 
 // judging is a clause about the pages of an audit and the web's log.
@@ -240,9 +278,9 @@ func judging(p Params, judge func(j *judged)) check.Clause {
 	})
 }
 
-// lookedAt judges that a page is known once its seed was acknowledged, and that the times at which
-// it was fetched only become more. Who looks makes no version, and is promised that later ones see
-// no older one.
+// lookedAt judges that a page is known once its seed was acknowledged, that the times at which it
+// was fetched only become more, and that what is said of it is so. Who looks makes no version, and
+// is promised that later ones see no older one.
 func lookedAt(j *judged) {
 	for _, op := range slices.Sorted(maps.Keys(j.misread)) {
 		j.Violate([]uint64{op}, "%s", j.misread[op])
@@ -397,9 +435,7 @@ func storedAsServed(j *judged) {
 		}
 		j.Checked(1)
 		shared[row.Hash]++
-		if !slices.ContainsFunc(j.pages[key], func(e *web.Exchange) bool {
-			return e.Hash == row.Hash
-		}) {
+		if !j.sent(key, row.Hash) {
 			j.Violate(j.opOf(key), "the body of %s is %.12s, and the web never sent it whole", key,
 				row.Hash)
 		}

@@ -49,6 +49,7 @@ type spider struct {
 type leaf struct {
 	crawler.PageRow
 	ip, host string
+	status   int
 	hops     int
 	tries    int
 	due      time.Duration
@@ -86,7 +87,7 @@ func (s *spider) Seed(_ context.Context, req crawler.SeedRequest) (crawler.Seede
 func (s *spider) Look(_ context.Context, req crawler.LookRequest) (crawler.Page, error) {
 	page := crawler.Page{URL: req.URL}
 	if l := s.pages[strings.TrimPrefix(req.URL, "http://")]; l != nil {
-		page.State, page.Fetched, page.Hash = l.State, l.Fetched, l.Hash
+		page.State, page.Fetched, page.Hash, page.Status = l.State, l.Fetched, l.Hash, l.status
 	}
 	return page, nil
 }
@@ -249,6 +250,7 @@ func (s *spider) ask(key string, then func(a web.Answer, ok bool)) {
 
 // keep decides what becomes of a page.
 func (s *spider) keep(key string, l *leaf, a web.Answer, ok bool) {
+	l.status = a.Status
 	if !ok || a.Status >= 500 {
 		l.Failed++
 		l.due = s.w.Now + s.p.RetryPause.D()

@@ -79,17 +79,6 @@ func TestJudges(t *testing.T) {
 					AtNS: 1e11, SeenNS: 1e11, Status: 200})
 				return true
 			}},
-		{Name: "a page is forgotten", Breaks: crawler.AllFetched,
-			Do: func(e *evidence, pick func(int) int) bool {
-				row := suttest.PickFrom(e.Audit.Pages, pick, func(r *crawler.PageRow) bool {
-					return r.State == "done"
-				})
-				if row == nil {
-					return false
-				}
-				row.State = "taken"
-				return true
-			}},
 	})
 }
 
@@ -157,6 +146,9 @@ func TestClauses(t *testing.T) {
 			})
 		}
 	}
+	noPage := func(record int) func(*evidence) {
+		return func(e *evidence) { suttest.Deny(&e.Records[record], crawler.ErrNoPage) }
+	}
 	looksSay := func(text string) func(*evidence) {
 		return func(e *evidence) {
 			for i := range e.Records {
@@ -184,6 +176,13 @@ func TestClauses(t *testing.T) {
 			}
 		}, "was shown version 0"},
 		{crawler.SeedsKept, "an answer that is none", check.Broken, looksSay("["), "cannot be read"},
+		{crawler.SeedsKept, "a page is said to be none", check.Broken, noPage(0), "is a page, and"},
+		{crawler.SeedsKept, "what is no page is said to be none", check.Held, func(e *evidence) {
+			none := e.Records[0]
+			none.Op = crawler.API().Op(crawler.KindSeed, crawler.SeedRequest{ID: 9, URL: "http://h9999.test/"})
+			e.Records = append(e.Records, none)
+			noPage(len(e.Records) - 1)(e)
+		}, ""},
 		{crawler.SeedsKept, "nobody looked", check.Undecided, func(e *evidence) {
 			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
 				return r.Op.Kind == crawler.KindLook

@@ -44,6 +44,7 @@ func systemOf(designs ...variant) sut.System {
 		Invariants: invariants,
 		NoRaces: "seeds do not compete; what competes are requests for pages, which the web's log " +
 			"shows: polite and once need those that overlapped",
+		NoTarget: "what judges is the log of the web, which runs beside the built-in designs only",
 	}.Sut()
 }
 

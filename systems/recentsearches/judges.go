@@ -241,9 +241,14 @@ func asAsked(j judged) {
 		for _, c := range u.kept {
 			a, known := u.changes[c.ID]
 			j.Checked(1)
-			if known && (a.term != c.Term || a.forgotten != c.Forgotten) {
+			switch {
+			case !known:
+			case a.term != c.Term || a.forgotten != c.Forgotten:
 				j.Violate([]uint64{c.ID}, "%s asked for %s, and %s is kept", key, told(a.term, a.forgotten),
 					told(c.Term, c.Forgotten))
+			case !a.Unanswered() && a.Version != c.Version:
+				j.Violate([]uint64{c.ID}, "%s: a change was given the version %d, and is kept as %d", key,
+					a.Version, c.Version)
 			}
 		}
 	})

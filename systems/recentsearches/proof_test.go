@@ -19,6 +19,8 @@ func proof() suttest.Proof[*evidence] {
 			"no operation has a client": {"change client of search", "change client of forget",
 				"change client of recent", "change client of login", "change client of history"},
 			"a read may be refused": {"deny recent", "deny login", "deny history"},
+			"any promise within the bounds may be made": {"raise visible_within_ms in answers to search",
+				"raise visible_within_ms in answers to forget"},
 		},
 		Absent: map[string][]string{
 			"none is refused": {"invent search", "invent forget", "invent recent", "invent login",
@@ -201,6 +203,15 @@ func TestClauses(t *testing.T) {
 		{recentsearches.AckedKept, "a forgetting is a search", check.Broken, func(e *evidence) {
 			e.Audit.Changes[2].Forgotten = false
 		}, `forgetting "tea", and a search`},
+		{recentsearches.AckedKept, "another version than was said", check.Broken,
+			reply(4, `{"version":4,"visible_within_ms":0}`), "was given the version 4, and is kept as 3"},
+		{recentsearches.AckedKept, "of a version that nobody was told", check.Held, func(e *evidence) {
+			e.Records[4].Outcome, e.Records[4].Reply = history.Unknown, history.Reply{}
+		}, ""},
+		{recentsearches.AckedKept, "a promise that is never due", check.Broken,
+			reply(4, `{"version":3,"visible_within_ms":10001}`), "expected 0 to 10000, got 10001"},
+		{recentsearches.AckedKept, "the longest promise", check.Held,
+			reply(4, `{"version":3,"visible_within_ms":10000}`), ""},
 		{recentsearches.AckedKept, "an answer that is none", check.Broken, reply(0, "["),
 			"cannot be read"},
 		{recentsearches.AckedKept, "no list", check.Undecided,

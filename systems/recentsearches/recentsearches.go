@@ -92,7 +92,7 @@ type List struct {
 
 // History is some changes of a user's list.
 type History struct {
-	Found   int      `json:"found" op:"value" min:"0" doc:"how many there are"`
+	Found   int      `json:"found" op:"value" min:"0" doc:"how many there are in this answer"`
 	Changes []Change `json:"changes" doc:"the newest first"`
 }
 

@@ -82,8 +82,8 @@ func (c *Corpus) Last() Moment {
 	return Moment{c, c.Log[len(c.Log)-1].Seq}
 }
 
-// At is the corpus at a generation.
-func (c *Corpus) At(generation int64) Moment { return Moment{c, generation} }
+// At is the corpus at a generation, which is before that Until which is not known yet.
+func (c *Corpus) At(generation int64) Moment { return Moment{c, min(generation, math.MaxInt64-1)} }
 
 // Moment is a corpus at one generation. It is an analysis.Vocabulary.
 type Moment struct {

@@ -60,7 +60,8 @@ func (e *evidence) charge(i, step uint64, at time.Duration) {
 	receipt := fmt.Sprint("receipt-", op.ID)
 	now := int64(1e18) + int64(at+5*ms)
 	e.add(history.Record{Op: op, Outcome: history.OK, Start: at, End: at + 10*ms,
-		Reply: history.Reply{Key: receipt, Value: int64(100 + step), Body: []byte(`{}`)}})
+		Reply: history.Reply{Key: receipt, Value: int64(100 + step),
+			Body: fmt.Appendf(nil, `{"customer":%q}`, op.Client)}})
 	e.Audit.Charges = append(e.Audit.Charges, idempotency.ChargeRow{ID: op.ID, Key: op.Key,
 		Customer: op.Client, Amount: int64(100 + step), Receipt: receipt, AtNS: now})
 	e.Audit.Keys = append(e.Audit.Keys, idempotency.KeyRow{ID: op.ID, Key: op.Key, State: "done",
@@ -141,6 +142,16 @@ func chargeCases() []verdictCase {
 		}, "receipt-b"},
 		{kept, "another amount", fail, func(e *evidence) { e.Audit.Charges[1].Amount = 7 },
 			"at the end it is key-2 7"},
+		{kept, "another amount than was asked for", fail, func(e *evidence) {
+			e.Audit.Charges[5].Amount, e.op(annsReuse).Reply.Value = 7, 7
+		}, "operation 10 asked for 102, and 7 was charged"},
+		{kept, "one that nobody was told of", fail, func(e *evidence) {
+			e.Audit.Charges[5].Amount = 7
+			unknown(e.op(annsReuse))
+		}, "operation 10 asked for 102, and 7 was charged"},
+		{kept, "another customer is named", fail, func(e *evidence) {
+			e.op(annsReuse).Reply.Body = []byte(`{"customer":"eve"}`)
+		}, "operation 10 asked for 102 of customer-1, and was told 102 of eve"},
 		{kept, "one of another customer", fail, func(e *evidence) {
 			e.Audit.Charges[1].Customer = "customer-9"
 		}, "customer-9"},
@@ -159,16 +170,16 @@ func answerCases() []verdictCase {
 	told := func(at time.Duration, change func(*history.Record)) func(*evidence) {
 		return func(e *evidence) { change(e.again(annsCharge, at)) }
 	}
-	body := func(r *history.Record) { r.Reply.Body = []byte(`{ }`) }
+	body := func(r *history.Record) { r.Reply.Body = []byte(`{"customer":"eve"}`) }
 	denied := func(r *history.Record) { suttest.Deny(r, idem.ErrOtherBody) }
 	const text = "told at 505ms that its key was used for another request"
 	return []verdictCase{
 		{same, "asked again", pass, told(500*ms, func(*history.Record) {}), ""},
-		{same, "another byte", fail, told(500*ms, body), `{ } at 505ms`},
+		{same, "another customer", fail, told(500*ms, body), `"eve"} at 505ms`},
 		{same, "another receipt", fail, told(500*ms, func(r *history.Record) { r.Reply.Key = "x" }), `"x"`},
-		{same, "another amount", fail, told(500*ms, func(r *history.Record) { r.Reply.Value = 7 }), `7 {}`},
-		{same, "another byte just before it is forgotten", fail, told(995*ms-1, body), "operation 8"},
-		{same, "another byte when it may be forgotten", pass, told(995*ms, body), ""},
+		{same, "another amount", fail, told(500*ms, func(r *history.Record) { r.Reply.Value = 7 }), `7 {`},
+		{same, "another customer just before it is forgotten", fail, told(995*ms-1, body), "operation 8"},
+		{same, "another customer when it may be forgotten", pass, told(995*ms, body), ""},
 		{same, "denied", fail, told(500*ms, denied), text},
 		{same, "denied when it may be forgotten", pass, told(995*ms, denied), ""},
 		{same, "turned away", pass, told(500*ms, func(r *history.Record) {

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -36,9 +37,9 @@ func invariants(p Params) []check.Invariant {
 	return []check.Invariant{
 		s.State(ChargedOnce, "while its answer is kept, a key is charged once, however often it is "+
 			"sent and to how many servers", single.Spans(), together),
-		s.State(ChargesKept, "every acknowledged charge is in the provider's log as it was "+
-			"acknowledged, and no other", check.AckedDurable(paid), check.NoPhantom(paid)),
-		s.State(SameAnswer, "while its answer is kept, a request is answered the same, byte by byte, "+
+		s.State(ChargesKept, "every acknowledged charge is in the provider's log as it was asked for "+
+			"and acknowledged, and no other", check.AckedDurable(paid), check.NoPhantom(paid), asAsked()),
+		s.State(SameAnswer, "while its answer is kept, a request is answered the same, field by field, "+
 			"and not denied", sameAnswer(ttl)),
 		s.State(OtherBodyRefused, "while its answer is kept, a key does not stand for two requests",
 			otherBody(ttl)),
@@ -55,6 +56,30 @@ func invariants(p Params) []check.Invariant {
 				Open: []string{done}, NotBefore: ttl, Within: ttl, Grain: time.Millisecond,
 				Slack: reapLag})),
 	}
+}
+
+// asAsked is the clause that a customer is charged what was asked for, and told so.
+func asAsked() check.Clause {
+	table := API()
+	return check.On(chargeFact, func(r *check.Run, t *check.Table) func() {
+		r.See(func(rec *history.Record) {
+			req, err := api.RequestOf[ChargeRequest](table, rec.Op)
+			if err != nil {
+				return
+			}
+			if c := t.Op(req.ID); c != nil && c.Thing != req.Amount {
+				r.Violate([]uint64{req.ID}, "operation %d asked for %d, and %d was charged", req.ID, req.Amount,
+					c.Thing)
+			}
+			var told Charged
+			if rec.Outcome == history.OK && json.Unmarshal(rec.Reply.Body, &told) == nil &&
+				(rec.Reply.Value != req.Amount || told.Customer != req.Customer) {
+				r.Violate([]uint64{req.ID}, "operation %d asked for %d of %s, and was told %d of %s", req.ID,
+					req.Amount, req.Customer, rec.Reply.Value, told.Customer)
+			}
+		}, KindCharge)
+		return nil
+	})
 }
 
 // together is the clause that enough requests overlapped another one with their key and body.

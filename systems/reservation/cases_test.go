@@ -112,6 +112,16 @@ func (e *evidence) soldOut(first, nights int, at time.Duration) *history.Record 
 	return r
 }
 
+// again sends a request once more, at the end, and refuses it.
+func again(id uint64, as error) func(*evidence) {
+	return func(e *evidence) {
+		r := *e.op(id)
+		r.Start, r.End = 1300*ms, 1305*ms
+		e.add(r)
+		suttest.Deny(e.op(id), as)
+	}
+}
+
 // deny refuses a confirmation.
 func deny(id uint64, as error) func(*evidence) {
 	return func(e *evidence) { suttest.Deny(e.op(id), as) }
@@ -163,8 +173,15 @@ func stateCases() []verdictCase {
 		{holds, "a hold of nobody", fail, func(e *evidence) { e.hold(evesHold).Hold = 8192 },
 			"was never requested"},
 		{holds, "another place for the same request", fail, func(e *evidence) {
-			e.op(dansHold).Reply.Value = 1
+			e.op(dansHold).Reply.Body = []byte(`{"unit": 1, "version": 1}`)
 		}, "the hold 1024 was answered"},
+		{holds, "a version that it had not", fail, func(e *evidence) {
+			e.op(evesHold).Reply.Body = []byte(`{"unit": 1, "version": 2}`)
+		}, "hold 1280 was held with version 1; operation 1280 was told 2"},
+		{holds, "its own place is in the way", fail, again(dansHold, reservation.ErrSoldOut),
+			"operation 1024 was acknowledged at 90ms, but denied"},
+		{holds, "too many ask again", pass, again(dansHold, reservation.ErrContended), ""},
+		{holds, "asked again when it is over", pass, again(bobsHold, reservation.ErrSoldOut), ""},
 		{holds, "no audit", maybe, noAudit, "audit"},
 
 		{bookings, "a booking of unknown outcome", pass, func(e *evidence) {
@@ -174,6 +191,24 @@ func stateCases() []verdictCase {
 			"operation 1025"},
 		{bookings, "a booking that was refused", fail, deny(dansHold+1, reservation.ErrExpired),
 			"the operation was refused"},
+		{bookings, "a booking of a hold that expired", fail, func(e *evidence) {
+			e.hold(dansHold).State = "expired"
+		}, "operation 1025"},
+		{bookings, "a booking of nobody", fail, func(e *evidence) {
+			e.hold(evesHold).State = "confirmed"
+		}, "operation 0"},
+		{bookings, "a version that it had not", fail, func(e *evidence) {
+			e.op(dansHold+1).Reply.Value++
+		}, "hold 1024 was confirmed with version 2; operation 1025 was told 3"},
+		{bookings, "confirmed, and denied", fail, again(dansHold+1, reservation.ErrNotOpen),
+			"operation 1025 was acknowledged at 910ms, but denied"},
+		{bookings, "released, and denied", fail, again(bobsHold+2, reservation.ErrUnknownHold),
+			"operation 514 was acknowledged at 70ms, but denied"},
+		{bookings, "confirmed, and denied when it was cancelled", pass,
+			again(annsHold+1, reservation.ErrNotOpen), ""},
+		{bookings, "a cancellation that did nothing", fail, func(e *evidence) {
+			e.hold(annsHold).State = "confirmed"
+		}, "operation 259"},
 		{bookings, "a release is gone", fail, func(e *evidence) { e.hold(bobsHold).EndOp = 0 },
 			"operation 514"},
 		{bookings, "no audit", maybe, noAudit, "audit"},

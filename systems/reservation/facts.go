@@ -16,7 +16,7 @@ import (
 // The tables of facts, by the name of a row.
 const (
 	holdFact    = "hold"    // every hold, by the operation that asked
-	bookingFact = "booking" // every hold that was confirmed, by the confirmation
+	bookingFact = "booking" // every booking, also if it was cancelled, by the confirmation
 	returnFact  = "return"  // every hold that was given back, by the release or cancellation
 	changeFact  = "change"  // every change of a hold
 	// The times in which somebody has a place for a night: one row for each night of a hold.
@@ -61,11 +61,11 @@ func facts(a *Audit) check.Facts {
 			To: h.EndedNS}
 		holds = append(holds, f)
 		f.Key, f.Thing = resourceKey(h.Resource), 0
-		if h.ConfirmOp != 0 {
+		if h.State == confirmed || h.State == cancelled {
 			f.Op = h.ConfirmOp
 			bookings = append(bookings, f)
 		}
-		if h.EndOp != 0 {
+		if h.State == released || h.State == cancelled {
 			f.Op = h.EndOp
 			returns = append(returns, f)
 		}
@@ -145,6 +145,10 @@ func asked() check.Kind {
 		if req, err := api.RequestOf[HoldRequest](table, rec.Op); err == nil {
 			f.Key = stayKey(req.Resource, req.First, req.Nights)
 		}
+		var told Held
+		if rec.Outcome == history.OK && check.Misread(rec, &told) == "" {
+			f.Thing, f.Version = int64(told.Unit), told.Version
+		}
 		return f
 	}}
 }
@@ -153,7 +157,7 @@ func about(kinds ...string) check.Kind {
 	table := API()
 	return check.Kind{Names: kinds, Says: func(rec *history.Record) check.Fact {
 		f := check.Said(rec)
-		f.Thing = 0
+		f.Thing, f.Version = 0, f.Thing
 		if req, err := api.RequestOf[HeldRequest](table, rec.Op); err == nil {
 			f.Name = nameOf(req.Hold)
 		}

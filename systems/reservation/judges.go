@@ -2,6 +2,7 @@ package reservation
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"stampede/harness/api"
@@ -39,12 +40,17 @@ func invariants(p Params) []check.Invariant {
 			most.Spans(), single.Spans(), crowded(p.capacity())),
 		s.State(HoldsKept, "every acknowledged hold is there with all its nights, and nothing was held "+
 			"that nobody asked for", check.AckedDurable(taken), check.NoPhantom(taken),
-			check.AtMostOnce(holdFact, check.ByOp), check.SameReply(check.Replies{Kind: asked(),
-				What: "hold", Same: check.ByThing})),
+			check.AtMostOnce(holdFact, check.ByOp), madeBy(asked(), held),
+			notDenied(holdFact, check.Replies{Kind: asked(), What: "hold", Same: check.ByThing},
+				func(h *check.Fact) bool { return h == nil || !live(h.State) }, ErrSoldOut, ErrUnknownStay)),
 		s.State(BookingsKept, "every acknowledged booking, release and cancellation is there, once, and "+
 			"none that nobody asked for", check.AckedDurable(booked), check.NoPhantom(booked),
 			check.AckedDurable(returned), check.NoPhantom(returned),
-			check.AtMostOnce(bookingFact, check.ByOp), check.AtMostOnce(returnFact, check.ByOp)),
+			check.AtMostOnce(bookingFact, check.ByOp), check.AtMostOnce(returnFact, check.ByOp),
+			madeBy(booked.Kind, confirmed),
+			notDenied(bookingFact, check.Replies{Kind: about(KindConfirm, KindRelease, KindCancel)},
+				func(b *check.Fact) bool { return b != nil && b.State == cancelled },
+				ErrNotOpen, ErrUnknownHold, ErrExpired)),
 		s.State(ExpiredIsOver, "a hold ends once, by its guest or its time; what has expired is never "+
 			"confirmed", path.Causes(), path.Follow(check.Track{By: check.ByName, Held: true,
 			Rows: holdFact, Strict: true}), confirmedInTime(p.HoldTTL.D()),
@@ -61,6 +67,40 @@ func invariants(p Params) []check.Invariant {
 		s.State(FreeIsForSale, "nobody is told sold out while a place is free, also one that was given "+
 			"back", freeIsForSale(p.capacity())),
 	}
+}
+
+// notDenied is SameReply, where a refusal for one of some reasons denies what was acknowledged,
+// unless its row at the end excuses that.
+func notDenied(
+	table string, s check.Replies, excuses func(row *check.Fact) bool, reasons ...error,
+) check.Clause {
+	return check.On(table, func(r *check.Run, t *check.Table) func() {
+		s.Denied = func(rec *history.Record) bool {
+			return slices.ContainsFunc(reasons, func(e error) bool { return sut.RefusedFor(rec, e) })
+		}
+		s.Excused = func(op uint64) bool { return excuses(t.Op(op)) }
+		return check.SameReply(s)(r)
+	})
+}
+
+// madeBy is the clause that an acknowledgement names the version that a hold got with a state.
+func madeBy(kind check.Kind, state string) check.Clause {
+	return check.OnAudit(func(r *check.Run, a *Audit) func() {
+		made := map[string]int64{}
+		for _, c := range a.Changes {
+			if c.State == state {
+				made[nameOf(c.Hold)] = c.Version
+			}
+		}
+		r.See(func(rec *history.Record) {
+			said := kind.Says(rec)
+			if v, known := made[said.Name]; known && rec.Outcome == history.OK && v != said.Version {
+				r.Violate([]uint64{said.Op}, "hold %s was %s with version %d; operation %d was told %d",
+					said.Name, state, v, said.Op, said.Version)
+			}
+		}, kind.Names...)
+		return nil
+	})
 }
 
 // crowded is the clause that the gauge never saw more guests of a night than places.

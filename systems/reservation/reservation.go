@@ -76,12 +76,12 @@ type HeldRequest struct {
 // Held is what the guest is told of a hold.
 type Held struct {
 	Unit    int   `json:"unit" op:"value" min:"0" doc:"which place it is, 0 if that is decided on arrival"`
-	Version int64 `json:"version" min:"1" doc:"counts the changes of the hold"`
+	Version int64 `json:"version" min:"1" doc:"counts the changes of the hold, of which this request made the first"`
 }
 
 // Booked is what the guest is told of a booking.
 type Booked struct {
-	Version int64 `json:"version" op:"value" min:"1"`
+	Version int64 `json:"version" op:"value" min:"1" doc:"that the confirmation made"`
 }
 
 // API is what each operation is as a call, in a history and over HTTP.
@@ -89,7 +89,9 @@ func API() *api.Table[Desk] {
 	return &api.Table[Desk]{
 		System: "reservation", Title: "Reservation",
 		About: "The API of a service that holds and books places for some nights. stampede serves its " +
-			"own designs\nover it, and judges any server that implements it.",
+			"own designs\nover it, and judges any server that implements it.\n" +
+			"A request that is sent again is answered as before, unless the hold or booking that it made " +
+			"has\nended since.",
 		Kinds: []api.Kind[Desk]{
 			api.Op(KindHold, "POST /v1/holds", Desk.Hold, api.About{Summary: "Hold a place for a stay.",
 				Detail: "All nights or none. The hold expires after hold_ttl_ms of the reset.",
@@ -115,9 +117,20 @@ func API() *api.Table[Desk] {
 			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{p.Resources, p.capacity(), p.Nights, p.HoldTTL.D().Milliseconds()}, err
 		},
-		PendingMeans: "Optional. Without it open holds are taken to have expired in time.",
-		Audit:        Audit{},
+		PendingMeans: "Optional. Without it a server is at rest when no hold in its audit is held.",
+		Left:         api.LeftIn((*Audit).held), Audit: Audit{},
 	}
+}
+
+// held counts the open holds.
+func (a *Audit) held() (n int64, what string) {
+	for _, h := range a.Holds {
+		if h.State == held {
+			n++
+			what = fmt.Sprintf("open holds: %d", n)
+		}
+	}
+	return n, what
 }
 
 func heldRefusals() []error {

@@ -3,6 +3,7 @@ package reservation_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -70,6 +71,29 @@ func TestAPI(t *testing.T) {
 	}
 	apitest.Conform(t, reservation.API(), reservation.DefaultParams(), audit, nil)
 	apitest.Written(t, "openapi.yaml", reservation.API().OpenAPI())
+}
+
+// TestAtRest: of a server that does not say what is left to do the open holds are counted.
+func TestAtRest(t *testing.T) {
+	for state, want := range map[string]string{"held": "open holds: 1", "expired": ""} {
+		inst := &apitest.Scripted{AuditBody: fmt.Appendf(nil, `{"holds": [{"state": %q}]}`, state)}
+		cfg := sut.Config{Params: crowd()}
+		handler, err := reservation.API().Handler(struct{ sut.Instance }{inst}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := httptest.NewServer(handler)
+		t.Cleanup(srv.Close)
+		target, err := reservation.API().Target(srv.URL, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer target.Close()
+		pending, err := target.(sut.Quiescer).Quiesced(t.Context())
+		if err != nil || pending != want {
+			t.Errorf("%s: got %q, %v, want %q", state, pending, err, want)
+		}
+	}
 }
 
 func FuzzRequests(f *testing.F) {

@@ -229,6 +229,13 @@ func jobCases() []verdictCase {
 				e.Records = append(e.Records, r)
 				e.last().Seq = uint64(len(e.Records) - 1)
 			}, "operation 16 was acknowledged at 3ms, but denied"},
+		{kept, "one that was acknowledged is unknown", fail, func(e *evidence) {
+			suttest.Deny(e.op(gone+1), taskqueue.ErrUnknownJob)
+		}, "job-1032 was acknowledged at 5.007s, and called unknown at 6.001s"},
+		{kept, "one that may not be there yet is unknown", pass, func(e *evidence) {
+			suttest.Deny(e.op(gone+1), taskqueue.ErrUnknownJob)
+			e.op(gone + 1).Start = 5 * time.Second
+		}, ""},
 		{kept, "a run of no job", fail, func(e *evidence) { e.tried(bobs, 1).Job = 4096 },
 			"no such job"},
 		{kept, "an attempt that two workers have", fail, func(e *evidence) {
@@ -267,6 +274,16 @@ func jobCases() []verdictCase {
 		{stays, "claimed before that, and given back", pass, func(e *evidence) {
 			e.fail(gone, 1, 5500*ms, 10*ms)
 		}, ""},
+		{stays, "cancelled when its worker's lease was over", pass, func(e *evidence) {
+			e.run(gone, 1, 5*time.Second, "")
+		}, ""},
+		{stays, "cancelled before that", fail, func(e *evidence) {
+			e.run(gone, 1, 5*time.Second+1, "")
+		}, "job-1032 was cancelled 1s after attempt 1, whose lease is 1s"},
+		{stays, "done, and then cancelled", fail, func(e *evidence) {
+			e.run(gone, 1, 4*time.Second, "ok")
+			e.over(gone, "cancelled", "", 6*time.Second)
+		}, "job-1032 was cancelled after attempt 1 had ended it"},
 		{stays, "nobody asked for it", fail, func(e *evidence) {
 			e.over(bobs, "cancelled", "", time.Minute)
 		}, "job-16 is cancelled, which nobody asked for"},
@@ -293,9 +310,19 @@ func jobCases() []verdictCase {
 			denied(10150 * ms)(e)
 			e.drop(unique)
 		}, ""},
+		{key, "refused without a key", fail, func(e *evidence) { e.op(refused).Op.Key = "" },
+			`operation 1056 was refused because of the key ""`},
 		{key, "nobody was refused", maybe, func(e *evidence) {
 			suttest.Deny(e.op(refused), sut.ErrRefused)
 		}, "no job was refused"},
+	}
+}
+
+// refuse says at some time that the hopeless job is not dead.
+func refuse(at time.Duration) func(*evidence) {
+	return func(e *evidence) {
+		e.add(history.Record{Op: about(taskqueue.KindReplay, hopeless), Start: at, End: at + ms})
+		suttest.Deny(e.last(), taskqueue.ErrNotDead)
 	}
 }
 
@@ -322,7 +349,15 @@ func attemptCases() []verdictCase {
 				return r.Job == again && r.Attempt == 3
 			})
 		}, "job-1016 was replayed 0 times; 1 were acknowledged"},
-		{used, "one that may have", pass, func(e *evidence) { unknown(e.op(again + 1)) }, ""},
+		{used, "its replay was refused", fail, refuse(7014 * ms),
+			"job-1008 was dead by 7.003s, and at 7.015s its replay was refused"},
+		{used, "when it may not have been seen to be dead", pass, refuse(7005 * ms), ""},
+		{used, "and no other was replayed", maybe, func(e *evidence) {
+			refuse(7005 * ms)(e)
+			e.drop(again)
+			unknown(e.op(again + 1))
+		}, "no dead letter was replayed"},
+		{used, "one that may have been", pass, func(e *evidence) { unknown(e.op(again + 1)) }, ""},
 		{used, "nobody is dead", maybe, func(e *evidence) {
 			e.over(hopeless, "done", "", 8*time.Second)
 			e.over(poison, "done", "", 8*time.Second)
@@ -476,7 +511,12 @@ func orderCases() []verdictCase {
 			for i := range uint64(20) {
 				move(anns+16*i, 100*ms)(e)
 			}
-		}, "20.00 more than 10 a second; the limit is 17"},
+		}, "19.99 more than 10 a second; the limit is 17"},
+		{rates, "the same, if the limiter may have let them pass before", pass, func(e *evidence) {
+			for i := range uint64(20) {
+				e.tried(anns+16*i, 1).ClaimedNS = zero + int64(500*ms)
+			}
+		}, ""},
 		{rates, "nobody comes near it", maybe, func(e *evidence) {
 			for i := range uint64(20) {
 				move(anns+16*i, time.Duration(i)*time.Second)(e)

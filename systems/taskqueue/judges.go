@@ -39,6 +39,7 @@ func invariants(p Params) []check.Invariant {
 			check.Quiescent(jobFact, ready, waiting, running),
 			check.Agree(check.Pair{A: runFact, B: jobFact, Subset: true, By: check.ByOp | check.ByOwner}),
 			check.AtMostOnce(runFact, check.ByOp|check.ByThing|check.ByVersion),
+			noneUnknown,
 			check.SameReply(check.Replies{Kind: put.Kind, What: "job", Same: check.ByName, Sent: true,
 				Denied: func(rec *history.Record) bool { return sut.RefusedFor(rec, ErrDuplicate) }})),
 		s.State(EffectsOnce, "a job that is done has had one effect, and no job has had two",
@@ -53,7 +54,7 @@ func invariants(p Params) []check.Invariant {
 		s.State(BackoffKept, "after a failure a job is not tried again before its pause is over, which "+
 			"is within its bounds", check.OnAudit(p.backoffKept)),
 		s.State(CancelledStays, "what was cancelled stays so, and what is over does not start any more",
-			check.OnAudit(cancelledStays)),
+			check.OnAudit(p.cancelledStays)),
 		s.State(UniqueKept, "a unique key is of one live job at a time", check.OnAudit(uniqueKept)),
 		s.State(PriorityKept, "while a job is ready only so many less urgent ones of its tenant are "+
 			"claimed", check.OnAudit(p.priorityKept)),
@@ -70,6 +71,28 @@ func invariants(p Params) []check.Invariant {
 }
 
 func isDone(job *check.Fact) bool { return job.State == done }
+
+// noneUnknown is the clause that no job is called unknown after it was acknowledged.
+func noneUnknown(r *check.Run) func() {
+	acked, denied := map[string]time.Duration{}, []history.Record{}
+	r.See(func(rec *history.Record) {
+		at, known := acked[rec.Reply.Key]
+		switch {
+		case sut.RefusedFor(rec, ErrUnknownJob):
+			denied = append(denied, *rec)
+		case rec.Op.Kind == KindEnqueue && rec.Outcome == history.OK && (!known || rec.End < at):
+			acked[rec.Reply.Key] = rec.End
+		}
+	}, KindEnqueue, KindCancel, KindReplay)
+	return func() {
+		for _, rec := range denied {
+			if at, known := acked[rec.Op.Key]; known && at < rec.Start {
+				r.Violate([]uint64{rec.Op.ID}, "%s was acknowledged at %v, and called unknown at %v",
+					rec.Op.Key, at, rec.End)
+			}
+		}
+	}
+}
 
 // asked are the operations of a kind that may have taken effect, by the name of their job, and
 // those of them that were acknowledged.
@@ -99,8 +122,9 @@ func (p Params) attemptsUsed(r *check.Run, a *Audit) func() {
 		}
 	}
 	may, acked := asked(r, KindReplay)
+	refused := notDead(r)
 	return func() {
-		deadOnes := 0
+		deadOnes, inVain := 0, false
 		for _, j := range a.Jobs {
 			r.Checked(1)
 			limit := int64(p.MaxAttempts) * (1 + j.Replays)
@@ -123,9 +147,37 @@ func (p Params) attemptsUsed(r *check.Run, a *Audit) func() {
 			}
 			if j.State == dead {
 				deadOnes++
+				inVain = refused(j) || inVain
 			}
 		}
 		r.Need(deadOnes > 0, "no job is dead")
+		r.Need(!inVain || len(acked) > 0, "no dead letter was replayed, which was asked for")
+	}
+}
+
+// notDead returns the clause that no replay is refused because its job is no dead letter when it
+// certainly was one: it died as long after its answer as it lasted, at the latest, and was seen to
+// be dead a slack later. The clause says of a dead job whether a replay was refused after it died.
+func notDead(r *check.Run) func(JobRow) bool {
+	last, slowest := map[string]history.Record{}, r.Slowest()
+	enqueued := r.Operations(check.Named(KindEnqueue), r.Table(jobFact))
+	r.See(func(rec *history.Record) {
+		if sut.RefusedFor(rec, ErrNotDead) && last[rec.Op.Key].Start <= rec.Start {
+			last[rec.Op.Key] = *rec
+		}
+	}, KindReplay)
+	return func(j JobRow) bool {
+		rec, refused := last[j.Job]
+		op, lasted := enqueued[j.ID], time.Duration(j.EndedNS-j.CreatedNS)
+		if !refused || op.Outcome != history.OK || j.Replays > 0 || j.Unique != "" {
+			return false
+		}
+		slack := *slowest + check.FaultTime(r.Faults(), op.Start+lasted, rec.Start)
+		if rec.Start > op.End+lasted+slack {
+			r.Violate([]uint64{j.ID, rec.Op.ID}, "%s was dead by %v, and at %v its replay was refused "+
+				"because it was not", j.Job, op.End+lasted, rec.End)
+		}
+		return rec.Start > op.End+lasted
 	}
 }
 
@@ -145,8 +197,13 @@ func tries(a *Audit) map[uint64][]*RunRow {
 	return by
 }
 
-// newestEnds is the clause about attempts that were taken over. What failed may have been given
-// back before its worker died; all else is its worker's until its lease is over.
+// givenBack says whether a job may have been given back before its lease was over: if it failed.
+// All else is its worker's until then.
+func (run *RunRow) givenBack() bool {
+	return slices.Contains([]string{failed, gaveUp, down}, run.Result)
+}
+
+// newestEnds is the clause about attempts that were taken over.
 func (p Params) newestEnds(r *check.Run, a *Audit) func() {
 	byJob, again, taken := tries(a), 0, 0
 	for _, j := range a.Jobs {
@@ -159,7 +216,7 @@ func (p Params) newestEnds(r *check.Run, a *Audit) func() {
 			again++
 		}
 		for i, run := range byJob[j.ID] {
-			if i == 0 || slices.Contains([]string{failed, gaveUp, down}, byJob[j.ID][i-1].Result) {
+			if i == 0 || byJob[j.ID][i-1].givenBack() {
 				continue
 			}
 			before := byJob[j.ID][i-1]
@@ -272,8 +329,10 @@ func peak(calls []CallRow) (most int, mean float64) {
 	return most, float64(len(calls)) / (float64(last-first)/float64(moment) + 1)
 }
 
-// cancelledStays is the clause about cancelled jobs.
-func cancelledStays(r *check.Run, a *Audit) func() {
+// cancelledStays is the clause about cancelled jobs. What is over, or a worker's until its lease is
+// over, cannot be cancelled.
+func (p Params) cancelledStays(r *check.Run, a *Audit) func() {
+	byJob := tries(a)
 	last := map[uint64]int64{}
 	for _, run := range a.Runs {
 		last[run.Job] = max(last[run.Job], run.ClaimedNS)
@@ -297,6 +356,17 @@ func cancelledStays(r *check.Run, a *Audit) func() {
 			n++
 			if len(may[j.Job]) == 0 {
 				r.Violate([]uint64{j.ID}, "%s is cancelled, which nobody asked for", j.Job)
+			}
+			if j.EndedBy != 0 {
+				r.Violate([]uint64{j.ID}, "%s was cancelled after attempt %d had ended it", j.Job, j.EndedBy)
+			}
+			if list := byJob[j.ID]; len(list) > 0 {
+				newest := list[len(list)-1]
+				after := time.Duration(j.EndedNS - newest.AskedNS)
+				if !newest.givenBack() && after < p.Lease.D() {
+					r.Violate([]uint64{j.ID}, "%s was cancelled %v after attempt %d, whose lease is %v", j.Job,
+						after, newest.Attempt, p.Lease)
+				}
 			}
 		}
 		r.Need(n > 0, "no job was cancelled")
@@ -339,7 +409,7 @@ func uniqueKept(r *check.Run, a *Audit) func() {
 		}
 		slack := *slowest + check.FaultTime(r.Faults(), 0, history.Never)
 		for _, rec := range denied {
-			if !slices.ContainsFunc(may[rec.Op.Key], func(op check.Operation) bool {
+			if rec.Op.Key == "" || !slices.ContainsFunc(may[rec.Op.Key], func(op check.Operation) bool {
 				j, there := jobs[op.ID]
 				end := asked[op.ID].End // of any attempt
 				return op.ID != rec.Op.ID && op.Start <= rec.End && (!there || j.EndedNS == 0 ||
@@ -574,7 +644,7 @@ func (p Params) ratesKept(r *check.Run, a *Audit) func() {
 	for _, list := range tries(a) {
 		for _, run := range list {
 			claims[run.Tenant] = append(claims[run.Tenant],
-				check.Pass{Op: run.Job, From: run.ClaimedNS, To: run.ClaimedNS})
+				check.Pass{Op: run.Job, From: run.AskedNS - int64(grain), To: run.ClaimedNS})
 		}
 	}
 	for tenant, list := range claims {

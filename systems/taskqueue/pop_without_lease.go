@@ -13,15 +13,17 @@ import (
 //
 // The guarantee: none for what a worker has in its hands.
 //
-// It gives up: every job whose worker dies. Nobody knows that it ever was, nor its unique key: if
-// that is given away meanwhile the job cannot be written again, without any crash.
+// It gives up: every job whose worker dies. Nobody knows that it ever was. Without any crash a
+// cancellation is told so while a worker has the job, and if its unique key is given away meanwhile
+// it cannot be written again.
 func popWithoutLease() variant {
 	return inPostgres(variant{
 		Name:       "pop_without_lease",
 		Idea:       "a worker deletes the job that it takes, and writes it again when it has failed",
 		Guarantees: "none for what a worker has in its hands",
 		GivesUp:    "correctness: what a worker had when it died is gone",
-		Breaks:     []sut.Break{{Invariant: JobsKept, Under: sut.RoleCrash}},
+		Breaks: []sut.Break{{Invariant: JobsKept, Under: sut.RoleCrash},
+			{Invariant: JobsKept, Under: sut.Load, Shows: sut.AtTimes}},
 	}, func(st *opened) keeper {
 		return popping{&table{opened: st, batch: 1, backoff: fullJitter}}
 	})

@@ -67,38 +67,6 @@ func TestJudges(t *testing.T) {
 	t.Run("sound", proof().Sound)
 	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
 	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
-		{Name: "a second effect", Breaks: taskqueue.EffectsOnce,
-			Do: func(e *evidence, pick func(int) int) bool {
-				e.Audit.Effects = append(e.Audit.Effects, e.Audit.Effects[pick(len(e.Audit.Effects))])
-				return true
-			}},
-		{Name: "an attempt too many", Breaks: taskqueue.AttemptsUsed,
-			Do: func(e *evidence, pick func(int) int) bool {
-				j := suttest.PickFrom(e.Audit.Jobs, pick, inState("dead"))
-				if j != nil {
-					j.Attempts = int64(e.P.MaxAttempts)*(1+j.Replays) + 1
-				}
-				return j != nil
-			}},
-		{Name: "an older attempt ends the job", Breaks: taskqueue.NewestEnds,
-			Do: func(e *evidence, pick func(int) int) bool {
-				j := suttest.PickFrom(e.Audit.Jobs, pick, func(j *taskqueue.JobRow) bool {
-					return j.State == "done" && j.Attempts > 1
-				})
-				if j != nil {
-					j.EndedBy--
-				}
-				return j != nil
-			}},
-		{Name: "a pause of no time", Breaks: taskqueue.BackoffKept,
-			Do: func(e *evidence, pick func(int) int) bool {
-				r := suttest.PickFrom(e.Audit.Runs, pick,
-					func(r *taskqueue.RunRow) bool { return r.NextNS > 0 })
-				if r != nil {
-					r.NextNS = r.FailedNS
-				}
-				return r != nil
-			}},
 		{Name: "a cancelled job starts", Breaks: taskqueue.CancelledStays,
 			Do: func(e *evidence, pick func(int) int) bool {
 				j := suttest.PickFrom(e.Audit.Jobs, pick, inState("cancelled"))
@@ -128,7 +96,7 @@ func TestJudges(t *testing.T) {
 				for i := range e.Audit.Runs {
 					r := &e.Audit.Runs[i]
 					if r.Tenant == at.Tenant && r.Attempt == 1 && (jobs[r.Job] || len(jobs) <= e.P.TenantBurst) {
-						jobs[r.Job], r.ClaimedNS = true, at.ClaimedNS
+						jobs[r.Job], r.AskedNS, r.ClaimedNS = true, at.AskedNS, at.ClaimedNS
 					}
 				}
 				return len(jobs) > e.P.TenantBurst

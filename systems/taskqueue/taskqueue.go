@@ -190,7 +190,7 @@ type RunRow struct {
 	Size      int64  `json:"size" fact:"version" doc:"how many jobs the call had"`
 	Result    string `json:"result" fact:"state" enum:",ok,failed,poison,split,down" doc:"empty if its worker did not come to an end"`
 	AskedNS   int64  `json:"asked_ns" doc:"when the claim reached the store"`
-	ClaimedNS int64  `json:"claimed_ns" doc:"when the job was claimed"`
+	ClaimedNS int64  `json:"claimed_ns" doc:"when the job was claimed; what limits a tenant's claims let it pass between asked_ns and this"`
 	FailedNS  int64  `json:"failed_ns" doc:"when the failure was stored, 0 if none was"`
 	NextNS    int64  `json:"next_ns" doc:"before which it may not be tried again"`
 }

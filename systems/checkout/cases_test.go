@@ -135,9 +135,12 @@ func attemptCases() []verdictCase {
 				return r.Op.Kind == checkout.KindLeave
 			})
 		}, "which nobody asked for"},
-		{ends, "a token that was given is unknown", fail, each(checkout.KindLeave, history.OK,
-			func(r *history.Record) { r.Outcome, r.Code = history.Refused, "unknown_token" }),
-			"its token was unknown"},
+		{ends, "a token that was given is unknown to who leaves", fail, each(checkout.KindLeave,
+			history.OK, func(r *history.Record) { suttest.Deny(r, checkout.ErrUnknownToken) }),
+			"its token was unknown to a leave"},
+		{ends, "a token that was given is unknown to who asks", fail, each(checkout.KindPoll,
+			history.OK, func(r *history.Record) { suttest.Deny(r, checkout.ErrUnknownToken) }),
+			"its token was unknown to a poll"},
 		{ends, "one has left and was not told", pass, each(checkout.KindLeave, history.OK, unknown), ""},
 		{ends, "one that has left is there again", fail, func(e *evidence) {
 			a := e.first("left")
@@ -157,6 +160,12 @@ func attemptCases() []verdictCase {
 			r.Reply.Key = "another"
 			e.Records = append(e.Records, r)
 		}, "another"},
+		{token, "refused when it is sent again", fail, func(e *evidence) {
+			r := *e.record(e.Audit.Attempts[0].ID)
+			r.Start, r.End = r.End+ms, r.End+2*ms
+			suttest.Deny(&r, checkout.ErrSoldOut)
+			e.Records = append(e.Records, r)
+		}, "but denied when it was sent again"},
 		{token, "nobody sends again", maybe, func(e *evidence) {
 			seen := map[uint64]bool{}
 			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
@@ -184,8 +193,21 @@ func attemptCases() []verdictCase {
 			o.Key, o.User = "more", "x"
 			e.Audit.Orders = append(e.Audit.Orders, o)
 		}, "there are"},
+		{one, "told of another attempt, which there is", pass, otherAttempt, ""},
+		{one, "told of another attempt, and there is none", fail, func(e *evidence) {
+			otherAttempt(e)
+			e.Records[len(e.Records)-1].Op.Client = "nobody"
+		}, "and never had one"},
 		{one, "no orders", maybe, func(e *evidence) { e.Audit.Orders = nil }, "no orders"},
 	}
+}
+
+// otherAttempt has somebody who has joined join again, who is told so.
+func otherAttempt(e *evidence) {
+	r := *e.record(e.Audit.Attempts[0].ID)
+	r.Op.ID += 1 << 40
+	suttest.Deny(&r, checkout.ErrJoined)
+	e.Records = append(e.Records, r)
 }
 
 // moneyCases are about units and money.

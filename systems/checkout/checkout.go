@@ -9,6 +9,7 @@ package checkout
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -128,7 +129,8 @@ func API() *api.Table[Shop] {
 				Summary: "Give up an attempt that waits.",
 				Detail: "It may be asked again. Polls need not tell of it: who has left is not there any " +
 					"more.",
-				Reply: "The attempt has ended.", Refuses: []error{ErrUnknownToken, ErrNotWaiting}}),
+				Reply:   "The attempt has left, now or before.",
+				Refuses: []error{ErrUnknownToken, ErrNotWaiting}}),
 		},
 		Problems: []api.Problem{{Status: http.StatusConflict, Is: ErrSoldOut},
 			{Status: http.StatusTooManyRequests, Is: ErrRateLimited},
@@ -144,10 +146,10 @@ func API() *api.Table[Shop] {
 			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{Products: p.Products, Units: p.Units, UserRate: p.UserRate,
 				UserBurst: p.UserBurst, IPRate: p.IPRate, IPBurst: p.IPBurst, Room: p.Room,
-				Batch: p.Batch}, err
+				Batch: p.Batch, Price: p.Price}, err
 		},
-		PendingMeans: "Optional. Without it no attempt is taken to be open.",
-		Audit:        Audit{},
+		PendingMeans: "Optional. A server without it is at rest when no attempt of its audit is open.",
+		Left:         api.LeftIn((*Audit).open), Audit: Audit{},
 	}
 }
 
@@ -161,6 +163,7 @@ type ResetRequest struct {
 	IPBurst   int     `json:"ip_burst" min:"1"`
 	Room      int     `json:"room" min:"1" doc:"attempts at a product that may be admitted and undecided"`
 	Batch     int     `json:"batch" min:"1" doc:"attempts at a product that are admitted at once"`
+	Price     int64   `json:"price" min:"1" doc:"of a unit: what a payment captures"`
 }
 
 // Contract is what a design promises. What allows more than ten seconds is not judged.
@@ -174,13 +177,24 @@ type Audit struct {
 	Contract Contract     `json:"contract"`
 	Stock    []StockRow   `json:"stock" doc:"what the shop says of each product"`
 	Gate     []GateRow    `json:"gate" doc:"what a second store says of each product; empty if there is none"`
-	Attempts []AttemptRow `json:"attempts" doc:"every attempt that there ever was"`
+	Attempts []AttemptRow `json:"attempts" doc:"every attempt that there ever was; a join that was refused began none"`
 	Steps    []Step       `json:"steps" doc:"the changes of all attempts, in their order"`
 	Orders   []OrderRow   `json:"orders" doc:"every order that there ever was"`
 	Payments []PaymentRow `json:"payments" doc:"the provider's log: every capture and refund"`
 
 	Callbacks   []CallbackRow   `json:"callbacks" doc:"every callback of the provider; null if it makes none"`
 	Settlements []SettlementRow `json:"settlements" doc:"what was done about more orders than units; empty if there never were more"`
+}
+
+// open counts the attempts that have not ended.
+func (a *Audit) open() (n int64, what string) {
+	for _, t := range a.Attempts {
+		if !final(t.State) {
+			n++
+			what = fmt.Sprintf("open attempts: %d", n)
+		}
+	}
+	return n, what
 }
 
 // StockRow is a product at the end.

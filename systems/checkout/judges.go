@@ -57,11 +57,14 @@ func invariants(p Params) []check.Invariant {
 			leaversLeft()),
 		s.State(PaidOrRefunded, "captured money has a paid order or was refunded, and a paid order was "+
 			"captured once, however often the provider calls back", moneyIsSettled(p)),
-		s.State(OneOrder, "a user has one order for a product at a time", mine.Spans(),
-			check.AtMostOnce(orderFact, check.ByOp)),
-		s.State(SameToken, "a request that is sent again has the token that it had",
+		s.State(OneOrder, "a user has one order for a product at a time, and is not told of another "+
+			"attempt where there is none", mine.Spans(), check.AtMostOnce(orderFact, check.ByOp),
+			othersJoined()),
+		s.State(SameToken, "a request that is sent again has the token that it had, and is not refused",
 			check.SameReply(check.Replies{Kind: check.Named(KindJoin), What: "attempt",
-				Same: check.ByName, Sent: p.Resend > 0})),
+				Same: check.ByName, Sent: p.Resend > 0, Denied: func(rec *history.Record) bool {
+					return sut.RefusedFor(rec, ErrSoldOut) || sut.RefusedFor(rec, ErrJoined)
+				}})),
 		s.State(StockAddsUp, "available and ordered units of a product are all that there are, at "+
 			"the end and at each look of the gauge", unitsAddUp(p), alwaysAddUp(),
 			check.AtMostOnce(freeFact, check.ByName)),
@@ -257,11 +260,17 @@ func leaversLeft() check.Clause {
 				denied = append(denied, *rec)
 			}
 		}, KindLeave)
+		r.See(func(rec *history.Record) {
+			if sut.RefusedFor(rec, ErrUnknownToken) {
+				denied = append(denied, *rec)
+			}
+		}, KindPoll)
 		return func() {
-			for _, rec := range denied {
-				if list := all[rec.Op.Key]; list != nil && list[0].end < rec.Start {
-					r.Violate([]uint64{rec.Op.ID}, "attempt %s, which was acknowledged, could not be left: its "+
-						"token was unknown", rec.Op.Key)
+			for _, rec := range denied { // of who has left, polls need not tell
+				if list := all[rec.Op.Key]; list != nil && list[0].end < rec.Start &&
+					(rec.Op.Kind == KindLeave || !may[rec.Op.Key]) {
+					r.Violate([]uint64{rec.Op.ID}, "attempt %s was acknowledged, and then its token was unknown "+
+						"to a %s", rec.Op.Key, rec.Op.Kind)
 				}
 			}
 			for _, t := range a.Attempts {
@@ -275,6 +284,39 @@ func leaversLeft() check.Clause {
 			r.Note("%d users left the waiting room", len(acked))
 		}
 	})
+}
+
+// othersJoined is the clause that who was told to have another attempt may have had one. A user
+// joins under one name for one product, which are the operation's client and key.
+func othersJoined() check.Clause {
+	return func(r *check.Run) func() {
+		type who struct{ user, product string }
+		began, denied := map[who]check.Operations{}, []history.Record{}
+		r.See(func(rec *history.Record) {
+			of := who{rec.Op.Client, rec.Op.Key}
+			switch {
+			case sut.RefusedFor(rec, ErrJoined):
+				denied = append(denied, *rec)
+			case rec.Outcome != history.Refused:
+				if began[of] == nil {
+					began[of] = check.Operations{}
+				}
+				began[of].Add(rec)
+			}
+		}, KindJoin)
+		return func() {
+			for _, rec := range denied {
+				other := false
+				for id, op := range began[who{rec.Op.Client, rec.Op.Key}] {
+					other = other || id != rec.Op.ID && op.Start < rec.End
+				}
+				if !other {
+					r.Violate([]uint64{rec.Op.ID}, "%s was told to have another attempt at %s, and never had one",
+						rec.Op.Client, rec.Op.Key)
+				}
+			}
+		}
+	}
 }
 
 // ordersFollow is the clause that an attempt has the order that its state says: one that is
@@ -376,7 +418,7 @@ func moneyIsSettled(p Params) check.Clause {
 		}
 		r.Need(settled > 0, "no order is paid")
 		r.Need(a.Callbacks == nil || again > 0, "the provider never called back again")
-		r.Need(returned > 0 || !p.refunds(), "no captured payment was refunded")
+		r.Need(returned > 0 || !p.refunds() || a.Callbacks == nil, "no captured payment was refunded")
 		r.Note("%d orders are paid, and %d captured payments were refunded; about %d the provider "+
 			"called back more than once", settled, returned, again)
 		return nil

@@ -44,6 +44,8 @@ func proof() suttest.Proof[*evidence] {
 				"change client of poll", "change client of leave"},
 			"a limiter may have let somebody pass at another time, while tokens were there": {
 				"exchange passed_ns of attempts", "raise passed_ns of attempts", "lower passed_ns of attempts"},
+			"people in front go at any time": {"lower position in answers to poll",
+				"raise value in answers to join"},
 			"an attempt may begin earlier, and a step be made at another time": {
 				"lower made_ns of attempts", "raise at_ns of steps", "lower at_ns of steps",
 				"exchange at_ns of steps"},

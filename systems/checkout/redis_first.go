@@ -51,8 +51,7 @@ func (s reservingShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err
 	if !s.counter.Params.has(req.Product) {
 		return t, ErrUnknownProduct
 	}
-	fresh, err := s.reserve(ctx, req.Product, req.ID)
-	if err != nil {
+	if err := s.reserve(ctx, req.Product, req.ID); err != nil {
 		if errors.Is(err, ErrSoldOut) {
 			t, err := s.earlier(ctx, req, ErrSoldOut)
 			t.Position = 0
@@ -62,14 +61,14 @@ func (s reservingShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err
 	}
 	s.counter.Config.Passed(placeReserved)
 	t, err = s.sellOnce(ctx, req, s.take)
-	again := errors.Is(err, errAgain)
-	if err == nil || again || errors.Is(err, sut.ErrRefused) {
-		// A hold that was there before is of the attempt that was begun before.
-		s.done(ctx, req.Product, req.ID, err == nil || again && !fresh)
-	} // else the order may be there: the hold stays until its time is over
-	if again {
+	switch {
+	case err == nil || errors.Is(err, sut.ErrRefused):
+		s.done(ctx, req.Product, req.ID, err == nil)
+	case errors.Is(err, errAgain):
+		// The hold may be that of the other request, which has the order and has not said so yet: it
+		// is for the reconciler, who sees what was decided.
 		err = nil
-	}
+	} // else the order may be there: the hold stays until its time is over
 	return t, err
 }
 

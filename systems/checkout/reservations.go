@@ -35,24 +35,23 @@ func (s reservations) run(ctx context.Context, product uint64, args ...any) (int
 // errUnready: Redis knew nothing of a product, and was told.
 var errUnready = errors.New("redis does not know the stock")
 
-// reserve holds a unit for an attempt for some time. It may be asked again, and says whether the
-// hold is a new one.
-func (s reservations) reserve(ctx context.Context, product, id uint64) (fresh bool, err error) {
+// reserve holds a unit for an attempt for some time. It may be asked again.
+func (s reservations) reserve(ctx context.Context, product, id uint64) error {
 	for range 3 {
 		got, err := s.run(ctx, product, "reserve", id, s.Params.HoldTTL.D().Milliseconds())
 		switch {
 		case err != nil:
-			return false, stores.Failed("reserving a unit", err)
+			return stores.Failed("reserving a unit", err)
 		case got == -1:
-			return false, ErrSoldOut
+			return ErrSoldOut
 		case got != -2:
-			return got == 1, nil
+			return nil
 		}
 		if _, err := s.mend(ctx, product); err != nil {
-			return false, stores.Failed("telling Redis the stock", err)
+			return stores.Failed("telling Redis the stock", err)
 		}
 	}
-	return false, stores.Failed("reserving a unit", errUnready)
+	return stores.Failed("reserving a unit", errUnready)
 }
 
 // done ends a hold: its unit is sold, or free again. Where that fails the reconciler does it.

@@ -238,7 +238,7 @@ func decideReserved(ctx context.Context, st *opened, product uint64, list []atte
 		return err
 	}
 	for _, v := range list {
-		_, err := s.reserve(ctx, product, v.ID)
+		err := s.reserve(ctx, product, v.ID)
 		if err != nil && !errors.Is(err, ErrSoldOut) {
 			return err
 		}

@@ -321,6 +321,11 @@ func soldOutCases() []verdictCase {
 				e.audit.ReclaimSlackNS = int64(7*time.Second) + 1
 				refusal(e, 1500*ms)
 			}, "the most allowed is 7s"},
+		{name, "an item that there is is unknown", fail, func(e *evidence) {
+			known(e)
+			refusal(e, 1500*ms)
+			suttest.Deny(&e.records[len(e.records)-1], flashsale.ErrUnknownItem)
+		}, "as if there were no such thing"},
 		{name, "nobody was told so", maybe, nobodyRefused, "no buy was refused as sold out"},
 	}
 }
@@ -362,6 +367,13 @@ func paymentCases() []verdictCase {
 			e.payment("pay-500").Captured = true
 			e.close("o3", flashsale.OrderPaid, 1700*ms)
 		}, `was answered "released"; at the end it is captured and the order is paid`},
+		{name, "a failed payment buys", fail, func(e *evidence) {
+			e.attempt(320, 0).Op.Arg *= -1
+			e.attempt(336, 0).Op.Arg *= -1
+		}, `was answered "sold", and that it succeeded is false`},
+		{name, "the order of a payment is unknown", fail, func(e *evidence) {
+			suttest.Deny(e.attempt(336, 0), flashsale.ErrUnknownOrder)
+		}, "order o1, acknowledged at"},
 		{name, "released, but expired first", pass, func(e *evidence) {
 			e.close("o3", flashsale.OrderExpired, 2700*ms)
 		}, ""},
@@ -413,6 +425,11 @@ func pathCases() []verdictCase {
 			e.audit.Log[3].Cause = "paid"
 		}, `went from held to available because of "paid", which may not be`},
 		{name, "a design that keeps a count", pass, anonymous, ""},
+		{name, "a design without versions", pass, func(e *evidence) {
+			for i := range e.audit.Log {
+				e.audit.Log[i].Version = 0
+			}
+		}, ""},
 		{name, "a sold order goes back where a count is kept", fail, func(e *evidence) {
 			anonymous(e)
 			e.audit.Log = append(e.audit.Log, flashsale.LogEntry{

@@ -5,6 +5,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // payments are the clauses about what deliveries of a payment were told, and about the payments
@@ -87,6 +88,7 @@ type answer struct {
 	op       uint64
 	state    PaymentState
 	order    string
+	made     bool // the payment succeeded
 	told     int  // acknowledged deliveries
 	conflict bool // reported already
 }
@@ -98,6 +100,7 @@ type deliveries struct {
 	// acked is when the buys of orders were acknowledged, paid when the last successful payment
 	// of each was sent.
 	acked, paid map[string]time.Duration
+	unknown     []history.Record // that were told that there is no such order
 }
 
 func newDeliveries(r *check.Run) *deliveries {
@@ -108,6 +111,8 @@ func newDeliveries(r *check.Run) *deliveries {
 		case rec.Op.Kind == KindPayment:
 			if rec.Outcome == history.OK {
 				d.add(r, rec)
+			} else if sut.RefusedFor(rec, ErrUnknownOrder) {
+				d.unknown = append(d.unknown, *rec)
 			}
 			if rec.Op.Arg > 0 {
 				d.paid[rec.Op.Key] = max(d.paid[rec.Op.Key], rec.Start)
@@ -135,7 +140,7 @@ func (d *deliveries) add(r *check.Run, rec *history.Record) {
 	state := PaymentState(rec.Reply.Key)
 	a := d.answers[rec.Op.Client]
 	if a == nil {
-		a = &answer{op: rec.Op.ID, state: state, order: rec.Op.Key}
+		a = &answer{op: rec.Op.ID, state: state, order: rec.Op.Key, made: rec.Op.Arg > 0}
 		d.answers[rec.Op.Client] = a
 		d.order = append(d.order, rec.Op.Client)
 	}
@@ -164,6 +169,13 @@ func (d *deliveries) need(r *check.Run, p Params) {
 
 // compare holds the answers against the rows.
 func (d *deliveries) compare(r *check.Run, rows map[string]PaymentAudit, orders *check.Table) {
+	for _, rec := range d.unknown { // an order that is lost is acked-durable's matter
+		order := rec.Op.Key
+		if at, bought := d.acked[order]; bought && at < rec.Start && orders.Named(order) != nil {
+			r.Violate([]uint64{rec.Op.ID}, "payment %s was refused because order %s, acknowledged at %v, "+
+				"is unknown", rec.Op.Client, order, at)
+		}
+	}
 	for _, id := range d.order {
 		a := d.answers[id]
 		if a.conflict {
@@ -173,6 +185,9 @@ func (d *deliveries) compare(r *check.Run, rows map[string]PaymentAudit, orders 
 		p, listed := rows[id]
 		o := orders.Named(a.order)
 		switch {
+		case a.made == (a.state == PaymentReleased):
+			r.Violate(proof, "payment %s of order %s was answered %q, and that it succeeded is %t", id,
+				a.order, a.state, a.made)
 		case !listed:
 			r.Violate(proof, "payment %s of order %s was answered %q but does not "+
 				"exist", id, a.order, a.state)

@@ -63,8 +63,11 @@ func Invariants(p Params) []check.Invariant {
 			int64(p.Units), stockTerms(p)), snapshotsRead(p), check.OnAudit(conserved(p))),
 		s.State(RedisDrift, "Redis and the ledger together never offer more units than exist, and "+
 			"account for all of them at rest", check.OnAudit(redisDrift(p))),
-		s.State(NoFalseSoldOut, "no buy is refused as sold out while a unit is certainly free",
-			allowUnknown(KindBuy), check.On("order", noFalseSoldOut(p))),
+		s.State(NoFalseSoldOut, "no buy is refused as sold out while a unit is certainly free, nor as "+
+			"if there were no such item", allowUnknown(KindBuy), check.On("order", noFalseSoldOut(p)),
+			check.Known(buys, "item-", p.Items, func(rec *history.Record) bool {
+				return sut.RefusedFor(rec, ErrUnknownItem)
+			})),
 		s.State(SellThrough, "if enough buyers came, every unit is sold or still for sale",
 			allowUnknown(KindBuy), check.OnAudit(sellThrough)),
 		s.State(PaymentExactlyOnce, "every captured payment ends in exactly one of "+
@@ -198,6 +201,5 @@ func sameOrder(r *check.Run) func() {
 
 // denied says whether a buy was told that it cannot be granted.
 func denied(rec *history.Record) bool {
-	return sut.RefusedFor(rec, ErrSoldOut) || sut.RefusedFor(rec, ErrAlreadyBought) ||
-		sut.RefusedFor(rec, ErrUnknownItem)
+	return sut.RefusedFor(rec, ErrSoldOut) || sut.RefusedFor(rec, ErrAlreadyBought)
 }

@@ -199,8 +199,8 @@ func proof() suttest.Proof[*evidence] {
 var unnoticed = map[string][]string{
 	"anybody may read the stock, and need not be answered": {"deny stock", "change client of stock",
 		"change key of stock"},
-	"each adds up":      {"exchange answers to stock"},
-	"both say the same": {"double of items", "double of redis"},
+	"it adds up for any item": {"exchange answers to stock", "mistake item in answers to stock"},
+	"both say the same":       {"double of items", "double of redis"},
 	"it explains a violation and is none": {"exchange deliveries of payments",
 		"raise deliveries of payments", "lower deliveries of payments"},
 	"what it effected is in the order":    {"lower effects of payments"},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stampede/harness/history"
+	"stampede/harness/suttest"
 )
 
 // all makes changes one after the other.
@@ -107,6 +108,9 @@ func pairCases() []verdictCase {
 		{inv, "the other click was first - pass", pass, func(e *evidence) {
 			e.op(768).Reply.Value, e.op(512).Reply.Value = 1, 0
 		}, ""},
+		{inv, "a video that there is is unknown - fail", fail, func(e *evidence) {
+			suttest.Deny(e.op(768), ErrUnknownVideo)
+		}, "as if there were no such thing"},
 		{inv, "nothing was acknowledged again - undecided", maybe, func(e *evidence) {
 			e.again().Outcome, e.again().Code = history.Refused, "overloaded"
 		}, "no interaction was acknowledged again when it was sent again"},

@@ -36,13 +36,14 @@ func Invariants(p Params) []check.Invariant {
 	return []check.Invariant{
 		s.State(CountInBounds, "every count that is read was correct at some moment of the read, "+
 			"within unknown outcomes and the declared staleness", check.OnAudit(judgeCounts)),
-		s.State(OneLike, "a user's repeated like adds nothing, the ledger has no request twice, and "+
-			"whether a user likes a video at the end follows from some order of the user's interactions",
+		s.State(OneLike, "a user's repeated like adds nothing, the ledger has no request twice, no "+
+			"video that there is is said to be unknown, and whether a user likes a video at the end "+
+			"follows from some order of the user's interactions",
 			withActs(judgeOneLike), check.AtMostOnce(interactions, check.ByOp),
 			check.SameReply(check.Replies{Kind: changes, What: "interaction", Sent: p.Resend > 0,
-				Denied: func(rec *history.Record) bool {
-					return sut.RefusedFor(rec, ErrUnknownVideo)
-				}})),
+				Denied: unknownVideo}),
+			check.Known(check.Named(KindLike, KindUnlike, KindCount, KindView), videoPrefix, p.Videos,
+				unknownVideo)),
 		s.State(StoresAgree, "at rest, the counters, the members and the ledger agree on each video, "+
 			"and with the users' interactions", withActs(judgeStores)),
 		s.State(LedgerIsLog, "the ledger has exactly the interactions of the log, with the same likes",
@@ -68,6 +69,8 @@ func Invariants(p Params) []check.Invariant {
 			"HyperLogLog", check.OnAudit(judgeViewers)),
 	}
 }
+
+func unknownVideo(rec *history.Record) bool { return sut.RefusedFor(rec, ErrUnknownVideo) }
 
 // judgeCounts lets a Counter for each video judge what readers were told. What changed the
 // count is what the replies say; that they say it once for each user, one-like judges.

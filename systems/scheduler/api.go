@@ -64,7 +64,11 @@ func API() *api.Table[Scheduler] {
 		},
 		PendingMeans: "Optional. A server without it counts as at rest when its audit has no running " +
 			"task, and no\nwaiting or picked one that is not paused.",
-		Left: leftOver, Audit: Audit{},
+		Left: api.LeftIn(func(a *Audit) (int64, string) {
+			waiting, running := a.left()
+			return waiting + running, stillToRun(waiting, running)
+		}),
+		Audit: Audit{},
 		Types: map[reflect.Type]map[string]any{
 			reflect.TypeFor[Micros](): {"type": "integer", "minimum": 0}},
 		Token: func(params any) string {
@@ -183,19 +187,4 @@ func taskOf(name string) (uint64, error) {
 		return 0, fmt.Errorf("%q: %w", name, ErrUnknownTask)
 	}
 	return id, nil
-}
-
-// leftOver says what is left to do at a server that does not say it itself: it is at rest when
-// its audit has no task that is to run.
-func leftOver(ctx context.Context, c *api.Client, _ any) (left int64, what string, err error) {
-	raw, err := c.Audit(ctx)
-	if err != nil {
-		return 0, "", err
-	}
-	a, err := api.DecodeAudit[Audit](raw)
-	if err != nil {
-		return 0, "", fmt.Errorf("what is pending at %s: %w", c.Base(), err)
-	}
-	waiting, running := a.left()
-	return waiting + running, stillToRun(waiting, running), nil
 }

@@ -211,7 +211,7 @@ func (e *evidence) became(w []string, fields string) bool {
 			}
 		}
 		for _, err := range []error{sqlbroker.ErrStaleReceipt, sqlbroker.ErrTaken,
-			sqlbroker.ErrForbidden, sqlbroker.ErrRateLimited} {
+			sqlbroker.ErrForbidden, sqlbroker.ErrRateLimited, sqlbroker.ErrUnknownQueue} {
 			if sut.Code(err) == w[2] {
 				suttest.Deny(r, err)
 			}

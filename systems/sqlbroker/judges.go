@@ -45,7 +45,9 @@ func Invariants(p Params) []check.Invariant {
 			"body and in its queue", withMessages(judgePhantoms), reported),
 		s.State(OncePlaced, "every message is in one place only, however often it was published: once "+
 			"in its queue, once among the dead letters, or processed; a repeated publication is not "+
-			"denied", withMessages(judgePlaces), check.OnAudit(sameAnswer),
+			"denied, nor a queue that there is said to be unknown", withMessages(judgePlaces),
+			check.OnAudit(sameAnswer), check.Known(check.Named(KindPublish, KindReceive, KindAck,
+				KindExtend, KindRelease), "queue-", p.Queues, unknownQueue),
 			watch("dead versions of rows", "rows", func(l Look) int64 { return l.DeadRows }),
 			check.OnAudit(needDead), check.OnAudit(needSnapshot)),
 		s.State(WorkedOff, "at rest, no message waits in a queue that consumers process",
@@ -84,6 +86,8 @@ func Invariants(p Params) []check.Invariant {
 			withMessages(judgeOrder)),
 	}
 }
+
+func unknownQueue(rec *history.Record) bool { return sut.RefusedFor(rec, ErrUnknownQueue) }
 
 // judgeLoss looks for each acknowledged message at the end. One that is not there any
 // more must have been acknowledged by somebody who had received it: in a queue that
@@ -189,7 +193,7 @@ func sameAnswer(r *check.Run, f *final) func() {
 	return check.SameReply(check.Replies{Kind: check.Named(KindPublish), What: "publication",
 		Sent: f.p.Resend > 0,
 		Denied: func(rec *history.Record) bool {
-			return sut.RefusedFor(rec, ErrTaken) || sut.RefusedFor(rec, ErrUnknownQueue)
+			return sut.RefusedFor(rec, ErrTaken) || unknownQueue(rec)
 		},
 		Excused: func(op uint64) bool {
 			p := f.publications[op]

@@ -140,8 +140,7 @@ func (w *world) append(op history.Op) history.Reply {
 		Offset: int64(len(w.watch[p]))}
 	w.watch[p] = append(w.watch[p], e)
 	w.After(w.Some(30*ms), func() { w.decide(p) })
-	return history.Reply{Key: Position{Partition: int32(p), Offset: e.Offset}.String(),
-		Value: e.Offset}
+	return history.Reply{Key: Position{Partition: int32(p), Offset: e.Offset}.String()}
 }
 
 // decide decides the next event of a partition.

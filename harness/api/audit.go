@@ -25,7 +25,8 @@ func DecodeAudit[A any](raw json.RawMessage) (audit A, err error) {
 	return audit, nil
 }
 
-// LeftIn makes a Table.Left of what an audit says is left, and what that is: "" for nothing.
+// LeftIn makes a Table.Left of what an audit says is left, and what that is: "" for nothing. A list
+// that an audit lacks has nothing left; that it lacks it is for the judges to say.
 func LeftIn[A any](
 	left func(*A) (n int64, what string),
 ) func(ctx context.Context, c *Client, params any) (int64, string, error) {

@@ -121,7 +121,7 @@ func (p Path) Follow(by Track) Clause {
 			r.Table(by.Rows) // says that it is missing
 			return nil
 		}
-		by.versions = by.Held && log.versioned() && (rows == nil || rows.versioned())
+		by.versions = by.Held && log.versioned()
 		last := make(map[Group]*Fact)
 		for i := range log.Rows {
 			e := &log.Rows[i]
@@ -193,7 +193,7 @@ func (p Path) end(r *Run, by Track, log, rows *Table, row *Fact, ends map[Group]
 		return
 	case last.State != want:
 		text = fmt.Sprintf("%s left it %s", entry(log, last), last.State)
-	case by.versions && last.Version != row.Version:
+	case by.versions && rows.versioned() && last.Version != row.Version:
 		text = fmt.Sprintf("its version is %d and %s left it at %d", row.Version, entry(log, last),
 			last.Version)
 	default:

@@ -293,7 +293,7 @@ type purchases struct {
 	may     []moment // every click but those that were refused because nothing was left
 	last    uint64   // the latest of these
 	refused []refusal
-	unknown []uint64 // clicks that were refused because there were no such campaign
+	unknown []uint64 // clicks that were refused because there was no such campaign
 }
 
 // refusal is a click that was refused because nothing was left.

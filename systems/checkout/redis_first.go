@@ -18,8 +18,8 @@ import (
 //
 // The guarantee: that of Postgres, whatever Redis forgets or invents.
 //
-// It gives up: freshness. A unit that a crash or a cancellation gives back is for sale when the
-// reconciler has seen it.
+// It gives up: freshness. A unit that a crash, a cancellation or a repeated request gives back is
+// for sale when the reconciler has seen it.
 func redisFirst() variant {
 	notApplicable := atOnce()
 	delete(notApplicable, DriftRepaired)

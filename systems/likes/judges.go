@@ -37,7 +37,7 @@ func Invariants(p Params) []check.Invariant {
 		s.State(CountInBounds, "every count that is read was correct at some moment of the read, "+
 			"within unknown outcomes and the declared staleness", check.OnAudit(judgeCounts)),
 		s.State(OneLike, "a user's repeated like adds nothing, the ledger has no request twice, no "+
-			"video that there is is said to be unknown, and whether a user likes a video at the end "+
+			"video that exists is called unknown, and whether a user likes a video at the end "+
 			"follows from some order of the user's interactions",
 			withActs(judgeOneLike), check.AtMostOnce(interactions, check.ByOp),
 			check.SameReply(check.Replies{Kind: changes, What: "interaction", Sent: p.Resend > 0,

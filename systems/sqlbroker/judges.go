@@ -45,7 +45,7 @@ func Invariants(p Params) []check.Invariant {
 			"body and in its queue", withMessages(judgePhantoms), reported),
 		s.State(OncePlaced, "every message is in one place only, however often it was published: once "+
 			"in its queue, once among the dead letters, or processed; a repeated publication is not "+
-			"denied, nor a queue that there is said to be unknown", withMessages(judgePlaces),
+			"denied, and no queue that exists is called unknown", withMessages(judgePlaces),
 			check.OnAudit(sameAnswer), check.Known(check.Named(KindPublish, KindReceive, KindAck,
 				KindExtend, KindRelease), "queue-", p.Queues, unknownQueue),
 			watch("dead versions of rows", "rows", func(l Look) int64 { return l.DeadRows }),

@@ -212,9 +212,9 @@ func TestClauses(t *testing.T) {
 		{topk.ReadsBounded, "not sorted", check.Broken, reply(
 			`{"total":18,"items":[{"key":2,"count":6},{"key":1,"count":6}]}`), "not sorted"},
 		{topk.ReadsBounded, "more of a key than events", check.Broken, reply(
-			`{"total":18,"items":[{"key":2,"count":66}]}`), "66 events of the keys in the top, and 18"},
+			`{"total":18,"items":[{"key":2,"count":66}]}`), "in the top of 66 in all"},
 		{topk.ReadsBounded, "more of all keys than events", check.Broken, reply(
-			`{"total":9,"items":[{"key":1,"count":5},{"key":2,"count":5}]}`), "10 events of the keys"},
+			`{"total":9,"items":[{"key":1,"count":5},{"key":2,"count":5}]}`), "in the top of 10 in all"},
 		{topk.ReadsBounded, "a key twice", check.Broken, reply(
 			`{"total":18,"items":[{"key":1,"count":6},{"key":1,"count":5}]}`), "key 1 is twice"},
 		{topk.ReadsBounded, "less of a key than there is in the end", check.Held, reply(

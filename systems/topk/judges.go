@@ -438,8 +438,8 @@ func reads(j judged) {
 		over := c.Over * float64(e.truth.n) * float64(len(reply.Items))
 		if good && c.Misses == 0 && float64(sum) > float64(reply.Total)+over+0.5 ||
 			len(reply.Items) > 0 && reply.Items[0].Count > reply.Total {
-			j.Violate(ops, "%v was read with %d events of the keys in the top, and %d in all", e, sum,
-				reply.Total)
+			j.Violate(ops, "%v was read with %d events, and with counts in the top of %d in all, the first "+
+				"of %d", e, reply.Total, sum, reply.Items[0].Count)
 		}
 		found = found || len(reply.Items) > 0 && reply.Total > 0
 		if good {

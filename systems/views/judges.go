@@ -38,8 +38,8 @@ func Invariants(p Params) []check.Invariant {
 			"reason, equal an independent recount of the log, by the rules that were asked for",
 			on(exactCounts)),
 		s.State(AckedInLog, "every acknowledged heartbeat is in the log as sent, at the position in "+
-			"the reply; the log has no event that was refused or never sent, and no video that there is "+
-			"is said to be unknown", on(ackedInLog),
+			"the reply; the log has no event that was refused or never sent, and no video that exists "+
+			"is called unknown", on(ackedInLog),
 			check.SameReply(check.Replies{Kind: check.Named(KindHeartbeat), What: "heartbeat",
 				Sent: p.Resend > 0}),
 			check.Known(check.Named(KindHeartbeat, KindViews), "video-", p.Videos, unknownVideo)),
@@ -337,8 +337,12 @@ func asGiven(j *judging) func() {
 	return func() {
 		j.Checked(len(acked) + len(recounts))
 		for _, r := range j.t.Rules {
-			if want, given := acked[r.Version]; given && want != text(r) || !may[text(r)] {
+			want, given := acked[r.Version]
+			switch {
+			case !may[text(r)]:
 				j.Violate(nil, "version %d of the rules is %v, which nobody asked for", r.Version, r)
+			case given && want != text(r):
+				j.Violate(nil, "version %d of the rules is %v, and was given to %s", r.Version, r, want)
 			}
 			delete(acked, r.Version)
 		}
@@ -353,7 +357,8 @@ func asGiven(j *judging) func() {
 		}
 		for n := range j.p.Videos {
 			if video := VideoKey(n + 1); j.t.Creators[video] != creatorOf(n+1) {
-				j.Violate(nil, "%s is by %q, and was made by %s", video, j.t.Creators[video], creatorOf(n+1))
+				j.Violate(nil, "%s is said to be by %q, and was made by %s", video, j.t.Creators[video],
+					creatorOf(n+1))
 			}
 		}
 		if asked := j.p.CountWindow.D().Milliseconds(); j.t.CountWindowMS != asked {

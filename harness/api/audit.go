@@ -25,8 +25,8 @@ func DecodeAudit[A any](raw json.RawMessage) (audit A, err error) {
 	return audit, nil
 }
 
-// LeftIn makes a Table.Left of what an audit says is left, and what that is: "" for nothing. A list
-// that an audit lacks has nothing left; that it lacks it is for the judges to say.
+// LeftIn makes a Table.Left of how much an audit says is left, and of what. A list that an audit
+// lacks has nothing left; that it lacks it is for the judges to say.
 func LeftIn[A any](
 	left func(*A) (n int64, what string),
 ) func(ctx context.Context, c *Client, params any) (int64, string, error) {
@@ -40,6 +40,9 @@ func LeftIn[A any](
 			return 0, "", fmt.Errorf("reading the audit at %s: %w", c.Base(), err)
 		}
 		n, what := left(&a)
+		if n == 0 {
+			what = ""
+		}
 		return n, what, nil
 	}
 }

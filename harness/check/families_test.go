@@ -547,7 +547,7 @@ func TestReplyFamilies(t *testing.T) {
 				Excused: over.Excused}), "", nil},
 		{"overloaded - undecided", asked(refused + `"overloaded"`), store{}, check.SameReply(same),
 			"no key was acknowledged again", nil},
-		{"an item that there is is unknown - fail", nameless("item-2"), store{}, unknown,
+		{"an item that exists is unknown - fail", nameless("item-2"), store{}, unknown,
 			"buy of item-2 at 30ns was refused as if there were no such thing", []uint64{0}},
 		{"an item beyond the last is unknown - undecided", nameless("item-3"), store{}, unknown,
 			"nothing to check", nil},

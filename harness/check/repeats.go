@@ -78,8 +78,8 @@ func (r *Repeats) Again() (requests int) {
 	return requests
 }
 
-// Known is the clause that no operation of a kind is refused for want of what it names as its key,
-// where that is there: there are so many, numbered from 1 behind a prefix.
+// Known is the clause that no operation of a kind is refused because what its key names does not
+// exist, if it does. What exists is named by a prefix and a number, from 1 to most.
 func Known(k Kind, prefix string, most int, denied func(*history.Record) bool) Clause {
 	return func(r *Run) func() {
 		r.See(func(rec *history.Record) {

@@ -24,6 +24,9 @@ type leaf struct {
 	set  func(any)
 }
 
+func (l leaf) zero() bool           { return l.is == json.Number("0") }
+func (l leaf) same(other leaf) bool { return reflect.DeepEqual(l.is, other.is) }
+
 // leavesOf are those of an answer, by their names in JSON. What has a place of its own in a reply
 // is changed there too, and is called key or value where it is nowhere else.
 func leavesOf(r *history.Record) (all []leaf) {
@@ -104,32 +107,19 @@ func inAnswer(kind string, like leaf, do change) func(
 	[]history.Record, reflect.Value, func(int) int,
 ) bool {
 	return func(records []history.Record, _ reflect.Value, pick func(int) int) bool {
-		var all, filled []leaf
+		var all []leaf
 		for _, r := range Alone(records, kind, history.OK) {
 			for _, l := range leavesOf(r) {
-				if l.path != like.path || reflect.TypeOf(l.is) != reflect.TypeOf(like.is) {
-					continue
-				}
-				all = append(all, l)
-				if n, number := l.is.(json.Number); !number || n != "0" {
-					filled = append(filled, l)
+				if l.path == like.path && reflect.TypeOf(l.is) == reflect.TypeOf(like.is) {
+					all = append(all, l)
 				}
 			}
-		}
-		if len(filled) == 0 {
-			filled = all
 		}
 		if len(all) == 0 {
 			return false
 		}
-		one, from := filled[pick(len(filled))], pick(len(all))
-		other := one.is
-		for i := range all {
-			if other = all[(from+i)%len(all)].is; !reflect.DeepEqual(one.is, other) {
-				break
-			}
-		}
-		one.set(do(one.is, other, pick))
+		one, other := two(all, leaf.zero, leaf.same, pick)
+		one.set(do(one.is, other.is, pick))
 		return true
 	}
 }

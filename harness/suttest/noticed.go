@@ -333,28 +333,33 @@ func onField(
 	change func(v, other reflect.Value) bool,
 ) func([]history.Record, reflect.Value, func(int) int) bool {
 	return func(_ []history.Record, audit reflect.Value, pick func(int) int) bool {
-		var all, filled []reflect.Value
+		var all []reflect.Value
 		for _, list := range listsAt(audit, path) {
 			for i := range list.Len() {
-				v := reflect.Indirect(list.Index(i)).FieldByIndex(field.Index)
-				all = append(all, v)
-				if !v.IsZero() {
-					filled = append(filled, v)
-				}
+				all = append(all, reflect.Indirect(list.Index(i)).FieldByIndex(field.Index))
 			}
-		}
-		if len(filled) == 0 {
-			filled = all
 		}
 		if len(all) == 0 {
 			return false
 		}
-		v, from := filled[pick(len(filled))], pick(len(all))
-		for i := range all {
-			if other := all[(from+i)%len(all)]; !v.Equal(other) {
-				return change(v, other)
-			}
-		}
-		return change(v, v)
+		return change(two(all, reflect.Value.IsZero, reflect.Value.Equal, pick))
 	}
+}
+
+// two picks one of some values, which is not zero if any is not, and another one, which differs
+// from it if any does.
+func two[T any](
+	all []T, zero func(T) bool, equal func(a, b T) bool, pick func(int) int,
+) (one, other T) {
+	filled := slices.DeleteFunc(slices.Clone(all), zero)
+	if len(filled) == 0 {
+		filled = all
+	}
+	one, from := filled[pick(len(filled))], pick(len(all))
+	for i := range all {
+		if other = all[(from+i)%len(all)]; !equal(one, other) {
+			return one, other
+		}
+	}
+	return one, one
 }

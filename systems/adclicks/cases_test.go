@@ -400,7 +400,7 @@ func otherCases() []verdictCase {
 			"showed that windows until 1700000003701 are closed when the latest click was of 1700000004200"},
 		{shown, "no campaign", fail, func(e *evidence) {
 			suttest.Deny(e.op(90), adclicks.ErrUnknownCampaign)
-		}, "the dashboard of campaign-1 was refused as if it were not there"},
+		}, "dashboard of campaign-1 at 2.28s was refused as if there were no such thing"},
 		{shown, "nobody looks", maybe, forget(adclicks.KindDashboard), "nobody looked at a dashboard"},
 
 		{lag, "all is well", pass, nothing, ""},

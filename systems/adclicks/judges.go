@@ -51,7 +51,8 @@ func invariants(p Params) []check.Invariant {
 		s.State(ReplaySame, "a replay of the log from offset 0 comes to the same bytes",
 			on(replaySame)),
 		s.State(DashboardTrue, "every campaign has a dashboard, which shows no click that has not "+
-			"happened, and all of the windows that it says are closed", on(dashboardTrue)),
+			"happened, and all of the windows that it says are closed", on(dashboardTrue),
+			check.Known(check.Named(KindDashboard), "campaign-", p.Campaigns, unknownCampaign)),
 		s.State(ConsumerLag, "no acknowledged click waits in the log for its consumer for longer than "+
 			"is promised", on(consumerLag)),
 		s.State(DashboardFresh, "a dashboard shows what was acknowledged some time ago",
@@ -69,6 +70,8 @@ func eachClick(r *check.Run, visit func(ClickRequest, *history.Record)) {
 		}
 	}, KindClick)
 }
+
+func unknownCampaign(rec *history.Record) bool { return sut.RefusedFor(rec, ErrUnknownCampaign) }
 
 // acksInLog is the clause about the log and the answers.
 func acksInLog(r *check.Run, a *Audit, t *truth) func() {
@@ -327,7 +330,7 @@ func purchasesOf(r *check.Run) map[string]*purchases {
 		switch b := list[req.Campaign]; {
 		case sut.RefusedFor(rec, ErrOverBudget):
 			b.refused = append(b.refused, refusal{req.ID, req.Cents, rec.End})
-		case sut.RefusedFor(rec, ErrUnknownCampaign):
+		case unknownCampaign(rec):
 			b.unknown = append(b.unknown, req.ID)
 		default:
 			b.may, b.last = append(b.may, moment{at: rec.Start, cents: req.Cents}), req.ID

@@ -191,10 +191,9 @@ func (a *Audit) open() (n int64, what string) {
 	for _, t := range a.Attempts {
 		if !final(t.State) {
 			n++
-			what = fmt.Sprintf("open attempts: %d", n)
 		}
 	}
-	return n, what
+	return n, fmt.Sprintf("open attempts: %d", n)
 }
 
 // StockRow is a product at the end.

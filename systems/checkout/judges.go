@@ -253,18 +253,14 @@ func leaversLeft() check.Clause {
 		all, may, acked := answersOf(r), map[string]bool{}, map[string][]uint64{}
 		var denied []history.Record
 		r.See(func(rec *history.Record) {
-			may[rec.Op.Key] = may[rec.Op.Key] || rec.Outcome != history.Refused
-			if rec.Outcome == history.OK {
-				acked[rec.Op.Key] = append(acked[rec.Op.Key], rec.Op.ID)
+			key, leaves := rec.Op.Key, rec.Op.Kind == KindLeave
+			may[key] = may[key] || leaves && rec.Outcome != history.Refused
+			if leaves && rec.Outcome == history.OK {
+				acked[key] = append(acked[key], rec.Op.ID)
 			} else if sut.RefusedFor(rec, ErrUnknownToken) {
 				denied = append(denied, *rec)
 			}
-		}, KindLeave)
-		r.See(func(rec *history.Record) {
-			if sut.RefusedFor(rec, ErrUnknownToken) {
-				denied = append(denied, *rec)
-			}
-		}, KindPoll)
+		}, KindLeave, KindPoll)
 		return func() {
 			for _, rec := range denied { // of who has left, polls need not tell
 				if list := all[rec.Op.Key]; list != nil && list[0].end < rec.Start &&

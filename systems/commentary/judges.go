@@ -554,9 +554,9 @@ func seenInTime(j judged) {
 	f := &check.Freshness{Collector: j.Collector, Grace: grace, Slack: *j.seen.slowest}
 	looks, bytes, fromOrigin := 0, 0, 0
 	j.seen.each(func(key string, m *seenMatch) {
-		shown := make([]check.VersionSight, len(m.looks))
-		for i, at := range m.looks {
-			shown[i] = m.version(at)
+		shown := make([]check.VersionSight, 0, len(m.looks)+len(m.pasts))
+		for _, at := range m.looks {
+			shown = append(shown, m.version(at))
 			looks++
 			bytes += at.bytes
 			if at.origin {

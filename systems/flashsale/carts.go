@@ -44,8 +44,7 @@ func (a *Audit) inCarts() (held int64, what string) {
 	for _, o := range a.Orders {
 		if o.State == OrderHeld {
 			held++
-			what = fmt.Sprintf("orders in carts: %d", held)
 		}
 	}
-	return held, what
+	return held, fmt.Sprintf("orders in carts: %d", held)
 }

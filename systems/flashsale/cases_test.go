@@ -321,7 +321,7 @@ func soldOutCases() []verdictCase {
 				e.audit.ReclaimSlackNS = int64(7*time.Second) + 1
 				refusal(e, 1500*ms)
 			}, "the most allowed is 7s"},
-		{name, "an item that there is is unknown", fail, func(e *evidence) {
+		{name, "an item that exists is unknown", fail, func(e *evidence) {
 			known(e)
 			refusal(e, 1500*ms)
 			suttest.Deny(&e.records[len(e.records)-1], flashsale.ErrUnknownItem)

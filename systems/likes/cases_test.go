@@ -108,7 +108,7 @@ func pairCases() []verdictCase {
 		{inv, "the other click was first - pass", pass, func(e *evidence) {
 			e.op(768).Reply.Value, e.op(512).Reply.Value = 1, 0
 		}, ""},
-		{inv, "a video that there is is unknown - fail", fail, func(e *evidence) {
+		{inv, "a video that exists is unknown - fail", fail, func(e *evidence) {
 			suttest.Deny(e.op(768), ErrUnknownVideo)
 		}, "as if there were no such thing"},
 		{inv, "nothing was acknowledged again - undecided", maybe, func(e *evidence) {

@@ -127,10 +127,9 @@ func (a *Audit) held() (n int64, what string) {
 	for _, h := range a.Holds {
 		if h.State == held {
 			n++
-			what = fmt.Sprintf("open holds: %d", n)
 		}
 	}
-	return n, what
+	return n, fmt.Sprintf("open holds: %d", n)
 }
 
 func heldRefusals() []error {

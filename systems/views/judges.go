@@ -392,7 +392,7 @@ func cameToEnd(j *judging, stage string, generation int64, p int, list []Logged)
 		for from > 0 && list[from-1].Offset >= next {
 			from--
 		}
-		j.wrong(false)(firstOps(list[from:]), "the %s (generation %d) is at offset %d of "+
+		j.Unfinished(firstOps(list[from:]), "the %s (generation %d) is at offset %d of "+
 			"partition %d, which ends at %d", stage, generation, next, p, end)
 	}
 	return next >= end

@@ -168,3 +168,7 @@ func (p *Plan) check() error {
 	}
 	return errors.Join(problems...)
 }
+
+// drained is when the drain ends. It is after lastDue, even if Drain is zero: what is due together
+// with the last arrival is offered, whichever of several generators that arrival belongs to.
+func (p *Plan) drained(lastDue time.Duration) time.Duration { return lastDue + max(p.Drain, 1) }

@@ -89,7 +89,7 @@ func (p *pacer) pace() {
 			p.yield()
 		}
 		if !p.more && p.deadline == never {
-			p.deadline = p.lastDue + r.plan.Drain
+			p.deadline = r.plan.drained(p.lastDue)
 			r.ending.Store(true)
 			if r.plan.Users == 0 {
 				r.live.enter(Draining)

@@ -119,6 +119,9 @@ func takes(d time.Duration) Do {
 	}
 }
 
+// undrained is the drain of a plan that shall have none.
+const undrained = -1
+
 // virtual runs a plan under virtual time; what is zero gets a default.
 func virtual(t *testing.T, ctx context.Context, plan Plan, do Do) (Result, *memory, error) {
 	t.Helper()
@@ -131,6 +134,7 @@ func virtual(t *testing.T, ctx context.Context, plan Plan, do Do) (Result, *memo
 	if plan.Drain == 0 {
 		plan.Drain = time.Minute
 	}
+	plan.Drain = max(plan.Drain, 0)
 	m := new(memory)
 	if err := plan.check(); err != nil {
 		t.Fatal(err)

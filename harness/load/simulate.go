@@ -121,7 +121,7 @@ func (v *simulation) arrive(i uint64) {
 
 // offered begins the drain: the whole schedule was dispatched.
 func (v *simulation) offered() {
-	v.scheduled, v.deadline = true, v.lastDue+v.plan.Drain
+	v.scheduled, v.deadline = true, v.plan.drained(v.lastDue)
 	v.live.enter(Draining)
 	v.At(v.deadline, v.giveUp)
 }

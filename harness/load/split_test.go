@@ -93,38 +93,36 @@ func TestPartsOfferTheWhole(t *testing.T) {
 	})
 }
 
-// TestAPartIsSent: the generator that sends sends its part as it would be simulated.
+// TestAPartIsSent: the generator that sends sends its part as it would be simulated. What is due
+// together with the last arrival is sent even without a drain, also where another has that arrival.
 func TestAPartIsSent(t *testing.T) {
-	var all []history.Record
-	for i := range 3 {
-		synctest.Test(t, func(t *testing.T) {
-			plan, err := Part{i, 3}.Plan(Plan{Arrivals: every(t, 10*time.Millisecond, 20),
-				Workload: once(15 * time.Millisecond), MaxInFlight: 100, Drain: 20 * time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
+	for _, drain := range []time.Duration{undrained, 20 * time.Millisecond} {
+		send := func(of int) (all []history.Record) {
+			for i := range of {
+				synctest.Test(t, func(t *testing.T) {
+					plan, err := Part{i, of}.Plan(Plan{Arrivals: every(t, 10*time.Millisecond, 20),
+						Workload: once(15 * time.Millisecond), MaxInFlight: 100, Drain: drain})
+					if err != nil {
+						t.Fatal(err)
+					}
+					result, m, err := virtual(t, t.Context(), plan, takes(5*time.Millisecond))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if want := time.Second + 190*time.Millisecond; result.LastDue != want {
+						t.Errorf("the last due time of part %d of %d is %s, of the whole %s", i, of,
+							result.LastDue, want)
+					}
+					all = append(all, m.sorted(t)...)
+				})
 			}
-			result, m, err := virtual(t, t.Context(), plan, takes(time.Millisecond))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want := time.Second + 190*time.Millisecond; result.LastDue != want {
-				t.Errorf("the last due time of part %d is %s, of the whole %s", i, result.LastDue, want)
-			}
-			all = append(all, m.sorted(t)...)
-		})
-	}
-	synctest.Test(t, func(t *testing.T) {
-		_, m, err := virtual(t, t.Context(), Plan{Arrivals: every(t, 10*time.Millisecond, 20),
-			Workload: once(15 * time.Millisecond), MaxInFlight: 100, Drain: 20 * time.Millisecond},
-			takes(time.Millisecond))
-		if err != nil {
-			t.Fatal(err)
+			return all
 		}
-		if got, want := offered(all), offered(m.sorted(t)); !slices.Equal(got, want) {
+		if got, want := offered(send(3)), offered(send(1)); !slices.Equal(got, want) {
 			t.Errorf("three generators sent\n%s\nand one\n%s", strings.Join(got, "\n"),
 				strings.Join(want, "\n"))
 		}
-	})
+	}
 }
 
 // TestSharesAddUp: what may be in flight and what may wait is split without a rest.

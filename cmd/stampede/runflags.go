@@ -323,10 +323,6 @@ func (f *runFlags) checkTarget(p resolved) error {
 	if f.target == "" {
 		return nil
 	}
-	if p.System.NoTarget != "" {
-		return usage(fmt.Errorf("--target: no server of %s can be judged: %s", p.System.Name,
-			p.System.NoTarget))
-	}
 	if len(p.Scenario.Faults) > 0 {
 		return usage(fmt.Errorf("%s breaks stores, which a server judged with --target keeps to "+
 			"itself; add --fault none", p.Scenario.Name))

@@ -29,6 +29,9 @@ type Table[S any] struct {
 	// Reset, whose tags are those of a request. A server of an instance accepts just that.
 	Begin func(params any) (any, error)
 	Reset any
+	// Adopt, if set, takes from such a body what a server of an instance can be told at any time,
+	// and returns the rest.
+	Adopt func(cfg sut.Config, asked any) (rest any, err error)
 	// ResetMeans and PendingMeans say for people what a reset does, and what follows for a
 	// server that does not say what is left to do.
 	ResetMeans, PendingMeans string
@@ -150,7 +153,7 @@ func (t *Table[S]) Handler(inst sut.Instance, cfg sut.Config) (http.Handler, err
 		return nil, fmt.Errorf("%s handler: %w", t.System, err)
 	}
 	server := &server{inst: inst, problems: t.problems(), maxBody: t.MaxBody,
-		timeout: stores.Timeout(cfg), begin: resetTo(begin), token: t.token(cfg)}
+		timeout: stores.Timeout(cfg), begin: t.resetTo(cfg, begin), token: t.token(cfg)}
 	server.metrics = newMetrics(t.System, t.Names(), server.problems)
 	if t.Permit != nil {
 		server.permit = t.Permit(inst, server.token)
@@ -248,7 +251,7 @@ func badRequest(err error) error {
 }
 
 // resetTo accepts a reset to just that beginning.
-func resetTo(begin any) func(io.Reader) error {
+func (t *Table[S]) resetTo(cfg sut.Config, begin any) func(io.Reader) error {
 	shape := newShape(reflect.TypeOf(begin))
 	return func(body io.Reader) error {
 		req := reflect.New(shape.typ)
@@ -259,7 +262,13 @@ func resetTo(begin any) func(io.Reader) error {
 		if err != nil {
 			return badRequest(err)
 		}
-		if asked := req.Elem().Interface(); !reflect.DeepEqual(asked, begin) {
+		asked := req.Elem().Interface()
+		if t.Adopt != nil {
+			if asked, err = t.Adopt(cfg, asked); err != nil {
+				return err
+			}
+		}
+		if !reflect.DeepEqual(asked, begin) {
 			return fmt.Errorf("%w: this server was opened for %+v, not for %+v", ErrInUse, begin, asked)
 		}
 		return nil

@@ -49,11 +49,11 @@ type System[S, P any] struct {
 	Calibration *sut.Calibration
 
 	Invariants func(P) []check.Invariant
-	// Races, NoRaces and NoTarget are those of sut.System, and so are the reasons in Unseen, why an
+	// Races and NoRaces are those of sut.System, and so are the reasons in Unseen, why an
 	// invariant cannot be judged of a foreign server.
-	Races             *sut.Races
-	NoRaces, NoTarget string
-	Unseen            map[string]string
+	Races   *sut.Races
+	NoRaces string
+	Unseen  map[string]string
 }
 
 // State is how a system begins, comes to rest and is read at the end. A design's own wins,
@@ -159,7 +159,7 @@ func (s System[S, P]) Sut() sut.System {
 		Costs:      s.Costs, Calibration: s.Calibration,
 		Races: s.Races, NoRaces: s.NoRaces,
 		Target: s.API.Target, Handler: s.API.Handler,
-		TargetNotApplicable: s.Unseen, NoTarget: s.NoTarget,
+		TargetNotApplicable: s.Unseen,
 	}
 }
 
@@ -315,7 +315,8 @@ func (i *instance[S, P]) Prepare(ctx context.Context) error {
 }
 
 // Reset begins anew, and is Prepare before that. Operations must not be under way. Roles may
-// be: what they do meanwhile they must mend.
+// be: what they do meanwhile they must mend. A design that cannot says so, unless it has just
+// begun.
 func (i *instance[S, P]) Reset(ctx context.Context) error {
 	var tables string
 	err := i.stores.DB.Row(ctx, `SELECT coalesce(string_agg(quote_ident(tablename), ', '), '')
@@ -323,8 +324,14 @@ func (i *instance[S, P]) Reset(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return stores.Failed("looking for the tables of "+i.system.Name, err)
-	case tables == "" || i.state.Reset == nil:
+	case tables == "":
 		return i.Prepare(ctx)
+	case i.state.Reset == nil:
+		found, err := i.Empty(ctx)
+		if err == nil && found != "" {
+			err = fmt.Errorf("%w: it has %s; start it again", api.ErrInUse, found)
+		}
+		return err
 	}
 	return i.begin(ctx, "resetting", `TRUNCATE `+tables+` RESTART IDENTITY`, i.state.Reset)
 }

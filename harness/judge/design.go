@@ -11,11 +11,13 @@ import (
 // TargetName is the name under which a foreign server is judged.
 const TargetName = "target"
 
-// Target makes a variant of a server that somebody else wrote.
+// Target makes a variant of a server that somebody else wrote. Where designs keep files, its client
+// may.
 func Target(s sut.System, url string, without map[string]string) sut.Variant {
 	return sut.Variant{
 		Name: TargetName, Idea: "a server of your own", NotApplicable: without,
 		Guarantees: "judged from its API alone", GivesUp: "not known",
+		KeepsFiles: slices.ContainsFunc(s.Variants, func(v sut.Variant) bool { return v.KeepsFiles }),
 		Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
 			return s.Target(url, cfg)
 		},

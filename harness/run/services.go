@@ -276,18 +276,17 @@ func (s *services) place(
 		targets: map[sut.Service]fault.Target{}, config: sut.Config{Params: r.Params,
 			MaxConns: r.Scenario.Stores.MaxConns, Timeout: r.Scenario.Load.Timeout.D(),
 			RootCAs: r.TargetCAs,
-			Kafka:   r.Scenario.Stores.Kafka}}
+			Kafka:   r.Scenario.Stores.Kafka}, name: fmt.Sprintf("%s_%d", v.Name, slot.Repeat)}
 	if s.cluster == nil {
 		p.config.Logger = slog.New(slog.DiscardHandler) // a client has nothing to say
-		return p, nil
+		return p, p.keepFiles(r, v)
 	}
-	name := fmt.Sprintf("%s_%d", v.Name, slot.Repeat)
-	ns, err := s.cluster.Namespace(ctx, name)
+	ns, err := s.cluster.Namespace(ctx, p.name)
 	if err != nil {
 		return nil, err
 	}
-	p.name, p.release, p.direct, p.config.Prefix = name, ns.Release, ns, ns.Prefix
-	if err := p.keepLog(r.dir.File(rundir.LogName(name))); err != nil {
+	p.release, p.direct, p.config.Prefix = ns.Release, ns, ns.Prefix
+	if err := p.keepLog(r.dir.File(rundir.LogName(p.name))); err != nil {
 		return nil, errors.Join(err, p.close(ctx))
 	}
 	if err := p.keepFiles(r, v); err != nil {

@@ -71,9 +71,6 @@ type System struct {
 	// TargetNotApplicable maps the invariants that a foreign server cannot
 	// be held to through the API to the reason.
 	TargetNotApplicable map[string]string
-	// NoTarget says why no foreign server can be judged at all, "" if one can: what judges is a role
-	// of the variants, for example.
-	NoTarget string
 	// Handler serves an instance over the same HTTP API.
 	Handler func(inst Instance, cfg Config) (http.Handler, error)
 }

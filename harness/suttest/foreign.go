@@ -1,6 +1,7 @@
 package suttest
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -18,42 +19,46 @@ func Foreign(
 	t *testing.T, s Suite, variant string, wrap func(http.Handler) http.Handler,
 ) map[string]check.Verdict {
 	t.Helper()
-	if s.Patience == 0 {
-		s.Patience = defaultPatience
-	}
+	url, stop := Served(t, s, variant, wrap)
+	return s.judgeTarget(t, s.target(t, url), stop)
+}
+
+// Served serves a variant with its roles at a URL until the test ends. The returned function ends
+// the roles before that.
+func Served(
+	t *testing.T, s Suite, variant string, wrap func(http.Handler) http.Handler,
+) (url string, stop func()) {
+	t.Helper()
+	s.Patience = cmp.Or(s.Patience, defaultPatience)
 	v := s.variant(t, variant)
 	cfg := s.config(t, v)
 	inst := open(t, v, cfg)
-	stop := s.start(t, v, cfg)
+	stop = s.start(t, v, cfg)
 	handler, err := s.System.Handler(inst, cfg)
 	if err != nil {
 		t.Fatalf("handler: %v", err)
 	}
 	server := httptest.NewServer(wrap(handler))
 	t.Cleanup(server.Close)
-	return s.judgeTarget(t, server.URL, cfg, stop)
+	return server.URL, stop
 }
 
 // Remote begins anew at a server that somebody else wrote, hammers it by its URL, and returns
 // the verdicts by the names of the invariants.
 func Remote(t *testing.T, s Suite, url string) map[string]check.Verdict {
 	t.Helper()
-	if s.Patience == 0 {
-		s.Patience = defaultPatience
-	}
-	cfg := sut.Config{Params: s.Params, Timeout: opTimeout}
-	target := s.target(t, url, cfg)
+	target := s.target(t, url)
 	if err := target.Prepare(t.Context()); err != nil {
 		t.Fatalf("prepare: %v", err)
 	}
-	return s.judgeTarget(t, url, cfg, func() {})
+	return s.judgeTarget(t, target, func() {})
 }
 
 // target is a server by its URL; it is closed when the test ends.
-func (s Suite) target(t *testing.T, url string, cfg sut.Config) sut.Instance {
+func (s Suite) target(t *testing.T, url string) sut.Instance {
 	t.Helper()
-	cfg.MaxConns = inFlight
-	target, err := s.System.Target(url, cfg)
+	target, err := s.System.Target(url, sut.Config{Params: s.Params, Timeout: opTimeout,
+		MaxConns: inFlight, Folder: t.TempDir()})
 	if err != nil {
 		t.Fatalf("target: %v", err)
 	}
@@ -63,10 +68,11 @@ func (s Suite) target(t *testing.T, url string, cfg sut.Config) sut.Instance {
 
 // judgeTarget hammers a server and judges it once it is at rest and stopped.
 func (s Suite) judgeTarget(
-	t *testing.T, url string, cfg sut.Config, stop func(),
+	t *testing.T, target sut.Instance, stop func(),
 ) map[string]check.Verdict {
 	t.Helper()
-	target, rec := s.target(t, url, cfg), &recorder{}
+	s.Patience = cmp.Or(s.Patience, defaultPatience)
+	rec := &recorder{}
 	s.attack(t, target, time.Now(), rec)
 	s.settle(t, target)
 	stop()

@@ -9,7 +9,9 @@ package crawler
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"stampede/harness/api"
@@ -94,24 +96,32 @@ func API() *api.Table[Crawler] {
 		Reset:   ResetRequest{}, ResetMeans: "Begin with no page known, and these limits.",
 		Begin: func(params any) (any, error) {
 			p, err := sut.ParamsOf[Params](params)
-			return ResetRequest{p.Limits, p.Delay.D().Milliseconds(), p.FetchTimeout.D().Milliseconds(),
+			return ResetRequest{p.Limits, "", p.Delay.D().Milliseconds(), p.FetchTimeout.D().Milliseconds(),
 				p.RobotsTTL.D().Milliseconds(), p.RecrawlAfter.D().Milliseconds(), p.Attempts,
 				p.Recrawls}, err
 		},
-		PendingMeans: "How many pages wait to be fetched.",
-		Audit:        Audit{},
+		Adopt: func(cfg sut.Config, asked any) (any, error) {
+			r, proxy := asked.(ResetRequest), ""
+			if r.Proxy, proxy = "", r.Proxy; proxy == "" {
+				return r, nil
+			}
+			return r, web.Point(filepath.Join(cfg.Folder, web.AddressFile), proxy)
+		},
+		PendingMeans: "Optional. Without it a server is at rest when no page of its audit is waiting.",
+		Left:         api.LeftIn((*Audit).waiting), Audit: Audit{},
 	}
 }
 
 // ResetRequest asks for a new beginning. It has what no crawler goes beyond.
 type ResetRequest struct {
 	web.Limits
-	DelayMS   int64 `json:"delay_ms" min:"1" max:"60000" doc:"the least time between an answer of a host, or an address, and the next request to it"`
-	TimeoutMS int64 `json:"fetch_timeout_ms" min:"1" max:"60000" doc:"how long to wait for a page"`
-	TTLMS     int64 `json:"robots_ttl_ms" min:"1" max:"86400000" doc:"for how long a robots.txt is heeded before it is asked for again"`
-	RecrawlMS int64 `json:"recrawl_after_ms" min:"1" max:"86400000" doc:"the least time before a page that says how long it is fresh is fetched again"`
-	Attempts  int   `json:"attempts" min:"3" max:"20" doc:"how often a page, or a robots.txt, is tried in vain before it is given up"`
-	Recrawls  int   `json:"recrawls" min:"0" max:"100" doc:"how often a page that says how long it is fresh is fetched again"`
+	Proxy     string `json:"proxy" max:"100" example:"127.0.0.1:7777" doc:"where the web is, as host:port: an HTTP proxy through which every page is asked for, and where GET /ip/HOST, not through the proxy, answers with a host's address; empty: a web of the server's own"`
+	DelayMS   int64  `json:"delay_ms" min:"1" max:"60000" doc:"the least time between an answer of a host, or an address, and the next request to it"`
+	TimeoutMS int64  `json:"fetch_timeout_ms" min:"1" max:"60000" doc:"how long to wait for a page"`
+	TTLMS     int64  `json:"robots_ttl_ms" min:"1" max:"86400000" doc:"for how long a robots.txt is heeded before it is asked for again"`
+	RecrawlMS int64  `json:"recrawl_after_ms" min:"1" max:"86400000" doc:"the least time before a page that says how long it is fresh is fetched again"`
+	Attempts  int    `json:"attempts" min:"3" max:"20" doc:"how often a page, or a robots.txt, is tried in vain before it is given up"`
+	Recrawls  int    `json:"recrawls" min:"0" max:"100" doc:"how often a page that says how long it is fresh is fetched again"`
 }
 
 // Audit is what can be read in the end: of a design's stores, and of the web's log.
@@ -120,9 +130,17 @@ type Audit struct {
 	Pages  []PageRow      `json:"pages" doc:"every page that was heard of"`
 	Hosts  []HostRow      `json:"hosts" doc:"how many pages of each host were heard of, as it was counted"`
 	Bodies []BodyRow      `json:"bodies" doc:"every body that is stored"`
-	Log    []web.Exchange `json:"log" doc:"the web's own log"`
+	Log    []web.Exchange `json:"log" doc:"the web's own log; a server in a web of somebody else's needs none"`
 
 	seen *seen
+}
+
+// waiting counts the pages that are to be fetched.
+func (a *Audit) waiting() (n int64, what string) {
+	for _, row := range a.Pages {
+		n += int64(count(row.State == waiting))
+	}
+	return n, fmt.Sprintf("%d pages wait", n)
 }
 
 // SeedRow is a seed.

@@ -25,7 +25,6 @@ type client struct {
 	http   *http.Client
 
 	mu        sync.Mutex
-	proxy     string
 	addresses map[string]string // of hosts, as a cache of names
 }
 
@@ -55,25 +54,17 @@ type dialed struct{}
 
 // dial connects to the web, whatever it is asked for. The connection is noted in the context.
 func (c *client) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	c.mu.Lock()
-	at := c.proxy
-	c.mu.Unlock()
-	if at == "" {
-		text, err := os.ReadFile(filepath.Join(c.folder, web.AddressFile))
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errNoWeb, err)
-		}
-		at = strings.TrimSpace(string(text))
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, at)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	at, err := os.ReadFile(filepath.Join(c.folder, web.AddressFile))
 	if err != nil {
-		c.proxy = ""
 		return nil, fmt.Errorf("%w: %w", errNoWeb, err)
 	}
-	c.proxy = at
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, string(at))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoWeb, err)
+	}
 	if to, is := ctx.Value(dialed{}).(*net.Conn); is {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		*to = conn
 	}
 	return conn, nil

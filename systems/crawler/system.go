@@ -32,7 +32,7 @@ func systemOf(designs ...variant) sut.System {
 	for i := range designs {
 		designs[i] = inWeb(designs[i])
 	}
-	return design.System[Crawler, Params]{
+	s := design.System[Crawler, Params]{
 		Name: "crawler",
 		Question: "a hostile web, and crawlers that die: which designs fetch every page that they " +
 			"may, once, and ask no host too often?",
@@ -44,8 +44,9 @@ func systemOf(designs ...variant) sut.System {
 		Invariants: invariants,
 		NoRaces: "seeds do not compete; what competes are requests for pages, which the web's log " +
 			"shows: polite and once need those that overlapped",
-		NoTarget: "what judges is the log of the web, which runs beside the built-in designs only",
 	}.Sut()
+	s.Target = target
+	return s
 }
 
 // inWeb completes a design with the web, whose log is in the design's folder, and with tables.

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"stampede/harness/api"
 	"stampede/harness/api/apitest"
+	"stampede/harness/check"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -30,6 +32,40 @@ func suite() suttest.Suite {
 	return suttest.Suite{System: crawler.System(), Params: crowd(),
 		Space: stores.Namespace, Seed: 1, Ops: 60, Over: 2000 * ms, Summary: summary,
 		Servers: []string{"web", "fetcher"}}
+}
+
+// TestForeign: a crawler that somebody else might have written is judged by the log of a web that
+// is not its own: a right one holds, and one that heeds no robots.txt is caught.
+func TestForeign(t *testing.T) {
+	heedless := suite()
+	heedless.System.Variants = []sut.Variant{crawler.Mutants()["no rules"]}
+	for _, c := range []struct {
+		suite  suttest.Suite
+		broken string
+	}{{suite(), ""}, {heedless, crawler.RobotsHeeded}} {
+		url, _ := suttest.Served(t, c.suite, "postgres_frontier", apitest.Reworded)
+		for name, verdict := range suttest.Remote(t, c.suite, url) {
+			switch {
+			case name == c.broken && verdict.Status != check.Broken:
+				t.Errorf("%s is not broken", name)
+			case c.broken == "" && verdict.Status != check.Held:
+				t.Errorf("%s: %s: %s %v", name, verdict.Status, verdict.Reason, verdict.Violations)
+			}
+		}
+	}
+}
+
+// TestTargetElsewhere: a crawler on another machine could not reach the web.
+func TestTargetElsewhere(t *testing.T) {
+	target, err := crawler.System().Target("http://192.0.2.1:80", sut.Config{Params: crowd()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	if err := target.Prepare(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "192.0.2.1 is another machine") {
+		t.Errorf("a crawler elsewhere: %v", err)
+	}
 }
 
 // crowd is a small web with everything that is hostile.

@@ -95,10 +95,7 @@ func Listen(ctx context.Context, h http.Handler, file string, work func() error)
 		defer close(ended)
 		_ = server.Serve(ln) // it ends when it is closed
 	}()
-	if err = os.WriteFile(file+".new", []byte(ln.Addr().String()), 0o600); err == nil {
-		err = os.Rename(file+".new", file)
-	}
-	if err == nil {
+	if err = Point(file, ln.Addr().String()); err == nil {
 		err = work()
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -107,6 +104,18 @@ func Listen(ctx context.Context, h http.Handler, file string, work func() error)
 	_ = server.Close()
 	<-ended
 	return err
+}
+
+// Point makes a file say where somebody listens. It changes all at once.
+func Point(file, at string) error {
+	err := os.WriteFile(file+".new", []byte(at), 0o600)
+	if err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
+		return fmt.Errorf("saying where the web is: %w", err)
+	}
+	return nil
 }
 
 type connKey struct{}

@@ -1,0 +1,112 @@
+package crawler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"stampede/harness/sut"
+	"stampede/systems/crawler/web"
+)
+
+// foreign is a crawler that somebody else wrote, by its URL. Its web is in this process from
+// Prepare on until it is closed, and that web's log is a part of its audit.
+type foreign struct {
+	server
+	params Params
+	folder string
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// server is what the harness asks of an instance of the API somewhere else.
+type server interface {
+	sut.Instance
+	sut.Quiescer
+	sut.Backlogger
+	Base() string
+	Reset(ctx context.Context, body any) error
+}
+
+// target makes a crawler that is at a URL. Before Prepare it has no web from here, whose files are
+// in the folder.
+func target(baseURL string, cfg sut.Config) (sut.Instance, error) {
+	inst, err := API().Target(baseURL, cfg)
+	if err != nil {
+		return nil, err
+	}
+	p, err := sut.ParamsOf[Params](cfg.Params)
+	return &foreign{server: inst.(server), params: p, folder: cfg.Folder}, err
+}
+
+// Prepare starts a web, and asks the server to begin anew in it.
+func (f *foreign) Prepare(ctx context.Context) error {
+	base, err := url.Parse(f.Base())
+	if err != nil {
+		return fmt.Errorf("starting a web: %w", err)
+	}
+	if ip := net.ParseIP(base.Hostname()); base.Hostname() != "localhost" && !ip.IsLoopback() {
+		return fmt.Errorf("%s is another machine, and the web that judges listens on the loopback of "+
+			"this one: run stampede where the crawler runs", base.Hostname())
+	}
+	begin, err := API().Begin(f.params)
+	if err != nil {
+		return err
+	}
+	reset := begin.(ResetRequest)
+	if reset.Proxy, err = f.begin(ctx); err != nil {
+		return err
+	}
+	return f.Reset(ctx, reset)
+}
+
+// begin starts a web and says where it listens.
+func (f *foreign) begin(ctx context.Context) (at string, err error) {
+	ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
+	ready := make(chan struct{})
+	f.ended = make(chan error, 1)
+	go func() { f.ended <- web.Serve(ctx, f.params.web(), f.folder, func() { close(ready) }) }()
+	select {
+	case <-ready:
+	case err := <-f.ended:
+		f.ended <- nil
+		return "", fmt.Errorf("starting a web: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(f.folder, web.AddressFile))
+	if err != nil {
+		return "", fmt.Errorf("starting a web: %w", err)
+	}
+	return string(text), nil
+}
+
+// Audit asks the server, and adds the web's log.
+func (f *foreign) Audit(ctx context.Context) (json.RawMessage, error) {
+	told, err := f.server.Audit(ctx)
+	var all map[string]json.RawMessage
+	if err != nil || f.stop == nil || json.Unmarshal(told, &all) != nil || all == nil {
+		return told, err // what is no audit is for the judges
+	}
+	log, err := web.ReadLog(f.folder)
+	if err != nil {
+		return nil, err
+	}
+	if all["log"], err = json.Marshal(log); err != nil {
+		return nil, fmt.Errorf("adding the web's log: %w", err)
+	}
+	return json.Marshal(all)
+}
+
+// Close ends the web.
+func (f *foreign) Close() error {
+	err := f.server.Close()
+	if f.stop != nil {
+		f.stop()
+		err = errors.Join(err, <-f.ended)
+	}
+	return err
+}

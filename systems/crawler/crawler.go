@@ -101,8 +101,9 @@ func API() *api.Table[Crawler] {
 				p.Recrawls}, err
 		},
 		Adopt: func(cfg sut.Config, asked any) (any, error) {
-			r, proxy := asked.(ResetRequest), ""
-			if r.Proxy, proxy = "", r.Proxy; proxy == "" {
+			r := asked.(ResetRequest)
+			proxy := r.Proxy
+			if r.Proxy = ""; proxy == "" {
 				return r, nil
 			}
 			return r, web.Point(filepath.Join(cfg.Folder, web.AddressFile), proxy)

@@ -29,8 +29,8 @@ type Table[S any] struct {
 	// Reset, whose tags are those of a request. A server of an instance accepts just that.
 	Begin func(params any) (any, error)
 	Reset any
-	// Adopt, if set, takes from such a body what a server of an instance can be told at any time,
-	// and returns the rest.
+	// Adopt, if set, applies the settings of a reset that an open instance can still change, and
+	// returns the body without them.
 	Adopt func(cfg sut.Config, asked any) (rest any, err error)
 	// ResetMeans and PendingMeans say for people what a reset does, and what follows for a
 	// server that does not say what is left to do.

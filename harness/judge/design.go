@@ -11,8 +11,8 @@ import (
 // TargetName is the name under which a foreign server is judged.
 const TargetName = "target"
 
-// Target makes a variant of a server that somebody else wrote. Where designs keep files, its client
-// may.
+// Target makes a variant of a server that somebody else wrote. Its client has a
+// folder if any design keeps files.
 func Target(s sut.System, url string, without map[string]string) sut.Variant {
 	return sut.Variant{
 		Name: TargetName, Idea: "a server of your own", NotApplicable: without,

@@ -119,7 +119,7 @@ func takes(d time.Duration) Do {
 	}
 }
 
-// undrained is the drain of a plan that shall have none.
+// undrained asks virtual for a plan without a drain; zero means its default.
 const undrained = -1
 
 // virtual runs a plan under virtual time; what is zero gets a default.

@@ -131,7 +131,7 @@ type Audit struct {
 	Pages  []PageRow      `json:"pages" doc:"every page that was heard of"`
 	Hosts  []HostRow      `json:"hosts" doc:"how many pages of each host were heard of, as it was counted"`
 	Bodies []BodyRow      `json:"bodies" doc:"every body that is stored"`
-	Log    []web.Exchange `json:"log" doc:"the web's own log; a server in a web of somebody else's needs none"`
+	Log    []web.Exchange `json:"log" doc:"the web's own log; not needed from a server that was given a proxy"`
 
 	seen *seen
 }

@@ -14,8 +14,8 @@ import (
 	"stampede/systems/crawler/web"
 )
 
-// foreign is a crawler that somebody else wrote, by its URL. Its web is in this process from
-// Prepare on until it is closed, and that web's log is a part of its audit.
+// foreign is a crawler that somebody else wrote, by its URL. This process serves its web from
+// Prepare to Close, and adds the web's log to its audit.
 type foreign struct {
 	server
 	params Params
@@ -33,8 +33,8 @@ type server interface {
 	Reset(ctx context.Context, body any) error
 }
 
-// target makes a crawler that is at a URL. Before Prepare it has no web from here, whose files are
-// in the folder.
+// target makes a client of the crawler at a URL. Prepare starts its web, which keeps its files in
+// cfg.Folder.
 func target(baseURL string, cfg sut.Config) (sut.Instance, error) {
 	inst, err := API().Target(baseURL, cfg)
 	if err != nil {
@@ -59,14 +59,14 @@ func (f *foreign) Prepare(ctx context.Context) error {
 		return err
 	}
 	reset := begin.(ResetRequest)
-	if reset.Proxy, err = f.begin(ctx); err != nil {
+	if reset.Proxy, err = f.startWeb(ctx); err != nil {
 		return err
 	}
 	return f.Reset(ctx, reset)
 }
 
-// begin starts a web and says where it listens.
-func (f *foreign) begin(ctx context.Context) (at string, err error) {
+// startWeb starts a web and returns its address, host:port.
+func (f *foreign) startWeb(ctx context.Context) (at string, err error) {
 	ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
 	ready := make(chan struct{})
 	f.ended = make(chan error, 1)
@@ -89,7 +89,7 @@ func (f *foreign) Audit(ctx context.Context) (json.RawMessage, error) {
 	told, err := f.server.Audit(ctx)
 	var all map[string]json.RawMessage
 	if err != nil || f.stop == nil || json.Unmarshal(told, &all) != nil || all == nil {
-		return told, err // what is no audit is for the judges
+		return told, err // the judges reject a malformed audit
 	}
 	log, err := web.ReadLog(f.folder)
 	if err != nil {

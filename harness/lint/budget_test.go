@@ -40,8 +40,6 @@ func budgets() map[string]budget {
 		// thirteen designs; the log of what is shed, losses of asynchronous commits, and their judges;
 		// 990 lines are models
 		"writeheavy": {4900, 1835},
-		// nine designs, four sketches, and a judge of what is read while events come
-		"topk": {2025, 1000},
 	}
 }
 

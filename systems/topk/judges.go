@@ -143,7 +143,7 @@ func totals(j judged) {
 	found := map[int64]bool{}
 	for _, row := range j.Windows {
 		j.Checked(1)
-		truth := j.truth.window(row.Window)
+		truth := j.truth.span(row.Window, 1)
 		switch {
 		case found[row.Window]:
 			j.Violate(truth.ops, "window %d is there twice", row.Window)
@@ -193,7 +193,7 @@ func estimates(j judged) {
 		}
 	}
 	for _, row := range j.Estimates {
-		judge(fmt.Sprint("window ", row.Window), j.truth.window(row.Window), row.Key, row.Count)
+		judge(fmt.Sprint("window ", row.Window), j.truth.span(row.Window, 1), row.Key, row.Count)
 	}
 	for _, g := range j.groups() {
 		for _, row := range g.rows {
@@ -217,7 +217,7 @@ func (j judged) complete() {
 	for _, row := range j.Estimates {
 		at := TopRow{Window: row.Window, Key: row.Key}
 		if was, twice := of[at]; twice && was != row {
-			j.Violate(j.truth.window(row.Window).ops, "window %d has two estimates of key %d", row.Window,
+			j.Violate(j.truth.span(row.Window, 1).ops, "window %d has two estimates of key %d", row.Window,
 				row.Key)
 		}
 		of[at] = row
@@ -245,8 +245,15 @@ func (j judged) complete() {
 type group struct {
 	window int64
 	span   int
-	rows   []TopRow
+	rows   []TopItem
 	truth  *tally
+	best   []sketch.Item
+}
+
+// group is what is true of some windows, the last of which is given, and their k best keys.
+func (j judged) group(window int64, span, k int) group {
+	truth := j.truth.span(window, span)
+	return group{window: window, span: span, truth: truth, best: truth.sorted(k)}
 }
 
 // String names the windows.
@@ -259,7 +266,7 @@ func (j judged) groups() (list []group) {
 		key := [2]int64{window, int64(span)}
 		if _, known := at[key]; !known {
 			at[key] = len(list)
-			list = append(list, group{window: window, span: span, truth: j.truth.span(window, span)})
+			list = append(list, j.group(window, span, j.p.K))
 		}
 		return at[key]
 	}
@@ -269,7 +276,7 @@ func (j judged) groups() (list []group) {
 	}
 	for _, row := range j.Top {
 		i := add(row.Window, row.Span)
-		list[i].rows = append(list[i].rows, row)
+		list[i].rows = append(list[i].rows, TopItem{row.Key, row.Count})
 	}
 	return list
 }
@@ -282,32 +289,33 @@ func heavyOnes(j judged) {
 	}
 	m := check.Mostly{Run: j.Run, Share: c.Misses}
 	for _, g := range j.groups() {
-		items := make([]TopItem, len(g.rows))
-		for i, row := range g.rows {
-			items[i] = TopItem{row.Key, row.Count}
-		}
-		listed := j.listed(g.truth.ops, fmt.Sprint("the top of ", g), j.p.K, items)
-		j.absent(&m, g, listed, (c.Under+c.Over)*float64(g.truth.n))
+		listed := j.listed(g.truth.ops, fmt.Sprint("the top of ", g), j.p.K, g.rows)
+		slack := (c.Under + c.Over) * float64(g.truth.n)
+		g.absent(&m, j.p.K, slack, listed, func(it sketch.Item, floor float64) {
+			m.Miss(g.truth.ops, j.behind, "key %d occurred %d times in %v and is not in its top; the last "+
+				"one there is %v, and the bound %v", it.Key, it.Count, g, floor, slack)
+		})
 	}
 	j.Need(m.Cases > 0, "no key is above the bound of the last one in a top")
 	m.End()
 }
 
-// absent notes the keys that are more frequent than the last one in the top by more than the bound,
-// and are not in the top. Of a top that has room, each key must be above the bound.
-func (j judged) absent(m *check.Mostly, g group, listed map[uint64]bool, bound float64) {
-	best, floor := g.truth.sorted(j.p.K), 0.
-	if len(best) == j.p.K && len(g.rows) >= j.p.K {
-		floor = float64(best[j.p.K-1].Count)
+// absent notes the keys that are more frequent than the last one in a top of k by more than the
+// slack, and are not in it. Of a top that has room, each key must be above the slack.
+func (g group) absent(m *check.Mostly, k int, slack float64, listed map[uint64]bool,
+	miss func(it sketch.Item, floor float64),
+) {
+	floor := 0.
+	if len(g.best) == k && len(listed) >= k {
+		floor = float64(g.best[k-1].Count)
 	}
-	for _, it := range best {
-		if float64(it.Count) <= floor+bound+0.5 {
+	for _, it := range g.best {
+		if float64(it.Count) <= floor+slack+0.5 {
 			break // it may be absent, and so may the ones after it
 		}
 		m.Cases++
 		if !listed[it.Key] {
-			m.Miss(g.truth.ops, j.behind, "key %d occurred %d times in %v and is not in its top; the last "+
-				"one there is %v, and the bound %v", it.Key, it.Count, g, floor, bound)
+			miss(it, floor)
 		}
 	}
 }
@@ -339,8 +347,7 @@ func exactly(j judged) {
 	}
 	for _, g := range j.groups() {
 		j.Checked(1)
-		best := g.truth.sorted(j.p.K)
-		same := slices.EqualFunc(g.rows, best, func(row TopRow, it sketch.Item) bool {
+		same := slices.EqualFunc(g.rows, g.best, func(row TopItem, it sketch.Item) bool {
 			return row.Key == it.Key && row.Count == int64(it.Count)
 		})
 		switch {
@@ -348,7 +355,7 @@ func exactly(j judged) {
 		case j.behind:
 			j.Unfinished(g.truth.ops, "the top of %v is not that of the log", g)
 		default:
-			j.Violate(g.truth.ops, "the top of %v is %v, and that of the log %v", g, g.rows, best)
+			j.Violate(g.truth.ops, "the top of %v is %v, and that of the log %v", g, g.rows, g.best)
 		}
 	}
 }
@@ -362,7 +369,7 @@ func onePass(j judged) {
 	}
 	m := check.Mostly{Run: j.Run, Share: c.Misses}
 	for _, row := range j.Estimates {
-		truth := j.truth.window(row.Window)
+		truth := j.truth.span(row.Window, 1)
 		if !several[row.Window] || !good {
 			continue
 		}
@@ -384,7 +391,7 @@ const uniquesError, approxError = 6 * 1.04 / 128, 6 * sketch.MorrisError
 func uniques(j judged) {
 	for _, row := range j.Windows {
 		j.Checked(1)
-		truth := j.truth.window(row.Window)
+		truth := j.truth.span(row.Window, 1)
 		if math.Abs(float64(row.Approx-row.Events)) > 1+approxError*float64(row.Events) {
 			j.Violate(truth.ops, "window %d has about %d events, not %d", row.Window, row.Approx, row.Events)
 		}
@@ -396,17 +403,11 @@ func uniques(j judged) {
 	}
 }
 
-// end is the truth of what a read asked for, in the end, and its top.
-type end struct {
-	group
-	best []sketch.Item
-}
-
 // reads compares what was read with the log in the end: until then counts only grow. Each key in a
 // read is a case; one that is beyond the bound more often in the same windows is so once.
 func reads(j judged) {
 	c, good := j.promised()
-	table, ends := API(), map[TopRequest]end{}
+	table, ends := API(), map[TopRequest]group{}
 	m, found, missed := check.Mostly{Run: j.Run, Share: c.Misses}, false, map[TopRow]bool{}
 	for _, rec := range j.truth.reads {
 		if rec.Outcome != history.OK {
@@ -421,11 +422,11 @@ func reads(j judged) {
 		}
 		j.Checked(1)
 		req.ID = 0
-		if ends[req].truth == nil {
-			g := group{req.Window, req.Span, nil, j.truth.span(req.Window, req.Span)}
-			ends[req] = end{g, g.truth.sorted(req.K)}
+		e, known := ends[req]
+		if !known {
+			e = j.group(req.Window, req.Span, req.K)
+			ends[req] = e
 		}
-		e := ends[req]
 		if reply.Total > e.truth.n {
 			j.Violate(ops, "%v was read with %d events, and the log has %d in the end", e, reply.Total,
 				e.truth.n)
@@ -459,11 +460,11 @@ func reads(j judged) {
 // the events that were not counted. As in absent, a key that was above the last one by more than
 // that and the bound must have been in it.
 func (j judged) near(
-	m *check.Mostly, e end, k int, reply Top, listed map[uint64]bool,
+	m *check.Mostly, e group, k int, reply Top, listed map[uint64]bool,
 	miss func(key uint64, format string, args ...any),
 ) {
 	c, n := j.Contract, float64(e.truth.n)
-	uncounted, floor := max(0, n-float64(reply.Total)), 0.
+	uncounted := max(0, n-float64(reply.Total))
 	for _, it := range reply.Items {
 		m.Cases++
 		was := e.truth.of(it.Key)
@@ -477,17 +478,8 @@ func (j judged) near(
 				c.Under, e.truth.n, reply.Total)
 		}
 	}
-	if len(e.best) == k && len(reply.Items) >= k {
-		floor = float64(e.best[k-1].Count)
-	}
-	for _, it := range e.best {
-		if float64(it.Count) <= floor+uncounted+(c.Under+c.Over)*n+0.5 {
-			break
-		}
-		m.Cases++
-		if !listed[it.Key] {
-			miss(it.Key, "key %d occurred %d times in %v in the end, and was not in the top that was read "+
-				"of %d events of %d", it.Key, it.Count, e, reply.Total, e.truth.n)
-		}
-	}
+	e.absent(m, k, uncounted+(c.Under+c.Over)*n, listed, func(it sketch.Item, _ float64) {
+		miss(it.Key, "key %d occurred %d times in %v in the end, and was not in the top that was read "+
+			"of %d events of %d", it.Key, it.Count, e, reply.Total, e.truth.n)
+	})
 }

@@ -55,11 +55,6 @@ func (r sortedSets) set(window int64) string { return r.Key(fmt.Sprint("window:"
 // and ZREVRANGE has it first.
 func member(key uint64) string { return fmt.Sprintf("%016x", math.MaxUint64-key) }
 
-func keyOf(member string) (uint64, error) {
-	inverse, err := strconv.ParseUint(member, 16, 64)
-	return math.MaxUint64 - inverse, err
-}
-
 func (r sortedSets) start(ctx context.Context) (map[int32]int64, error) {
 	return partitions.StartsInRedis(ctx, r.Redis, r.Key("progress"))
 }
@@ -144,11 +139,11 @@ func counts(list []redis.Z) (*sketch.Exact, error) {
 	e := sketch.NewExact()
 	for _, z := range list {
 		name, _ := z.Member.(string)
-		key, err := keyOf(name)
+		inverse, err := strconv.ParseUint(name, 16, 64)
 		if err != nil {
 			return nil, stores.Failed("reading a member", err)
 		}
-		e.Raise(key, uint64(z.Score))
+		e.Raise(math.MaxUint64-inverse, uint64(z.Score))
 	}
 	return e, nil
 }

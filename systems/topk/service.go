@@ -123,13 +123,11 @@ func audit(ctx context.Context, st *opened, l ledger, s summary) (any, error) {
 	if err == nil {
 		err = a.readWindows(ctx, st, l, passes)
 	}
-	if err == nil {
-		err = a.readSpans(ctx, st, l)
-	}
 	return a, err
 }
 
-// readWindows reads each window, and compares it with one pass over the log.
+// readWindows reads each window and the tops that end with it, and compares it with one pass over
+// the log.
 func (a *Audit) readWindows(
 	ctx context.Context, st *opened, l ledger, passes map[int64]*pane,
 ) error {
@@ -140,9 +138,17 @@ func (a *Audit) readWindows(
 		a.Cost.AddNS += p.addNS
 		a.Cost.Bytes = max(a.Cost.Bytes, p.bytes)
 		judged := map[uint64]bool{}
-		for _, it := range topOf(p.keys, st.Params.K) {
-			a.Top = append(a.Top, TopRow{p.window, 1, it.Key, it.Count})
-			judged[it.Key] = true
+		for _, span := range slices.Compact([]int{1, st.Params.Span}) {
+			items, _, err := l.top(ctx, p.window-int64(span)+1, p.window, st.Params.K)
+			if err != nil {
+				return err
+			}
+			for _, it := range items {
+				a.Top = append(a.Top, TopRow{p.window, span, it.Key, it.Count})
+				if span == 1 {
+					judged[it.Key] = true
+				}
+			}
 		}
 		for _, key := range st.Params.probes() {
 			judged[key] = true
@@ -156,21 +162,4 @@ func (a *Audit) readWindows(
 		}
 		return nil
 	})
-}
-
-// readSpans reads the sliding windows.
-func (a *Audit) readSpans(ctx context.Context, st *opened, l ledger) error {
-	if st.Params.Span == 1 {
-		return nil
-	}
-	for _, w := range a.Windows {
-		items, _, err := l.top(ctx, w.Window-int64(st.Params.Span)+1, w.Window, st.Params.K)
-		if err != nil {
-			return err
-		}
-		for _, it := range items {
-			a.Top = append(a.Top, TopRow{w.Window, st.Params.Span, it.Key, it.Count})
-		}
-	}
-	return nil
 }

@@ -97,10 +97,7 @@ func (t *truth) build(p Params, log []BatchRow) error {
 	return nil
 }
 
-// window is the truth of a window, which may have no events.
-func (t *truth) window(window int64) *tally { return t.span(window, 1) }
-
-// span is the truth of some windows, of which the last is given.
+// span is the truth of some windows, of which the last is given, and which may have no events.
 func (t *truth) span(last int64, span int) *tally {
 	if c := t.windows[last]; span == 1 && c != nil {
 		return c

@@ -3,6 +3,7 @@ package scenarios_test
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ const (
 	// stormSeeds is the smallest number of seeds with which storms run: each takes the better part
 	// of a minute.
 	stormSeeds = 10
-	// together is how many small sales go on at once.
+	// together is how many small sales go on at once. Of storms there are no more than CPUs.
 	together = 3
 )
 
@@ -171,7 +172,11 @@ func executeSeeds(t *testing.T, s underSeeds) {
 	close(runs)
 	away := gotAway{seeds: map[string][]uint64{}, idle: map[string]int{}}
 	var sales sync.WaitGroup
-	for range min(together, s.seeds) {
+	lanes := min(together, s.seeds)
+	if usual.scenario.SideBySide {
+		lanes = min(lanes, runtime.NumCPU())
+	}
+	for range lanes {
 		lent := providerOf(t, usual)
 		sales.Go(func() {
 			for r := range runs {

@@ -17,9 +17,11 @@ import (
 )
 
 // Bounds of one question to a store. A paused store accepts connections and
-// never answers, so nothing here may wait without one.
+// never answers, so nothing here may wait without one. A store on a busy machine
+// to which all clients connect again may take seconds to answer the first one.
 const (
-	readyTimeout = 2 * time.Second
+	readyTimeout = 10 * time.Second
+	giveUp       = 2 * time.Second // on what may be paused and is not needed
 	adminTimeout = 30 * time.Second
 )
 

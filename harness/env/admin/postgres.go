@@ -90,7 +90,7 @@ func (p Postgres) with(
 		return err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), giveUp)
 		defer cancel()
 		_ = conn.Close(ctx) // the connection is gone either way
 	}()

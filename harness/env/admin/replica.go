@@ -210,7 +210,7 @@ func (p *Pair) Reunite(ctx context.Context) {
 	if p == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, giveUp)
 	defer cancel()
 	if addr, err := p.Primary(ctx); err == nil {
 		_ = p.Replica.Follow(ctx, addr)

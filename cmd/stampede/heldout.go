@@ -198,7 +198,7 @@ func (h *heldOut) simulated(machine sim.Machine) tryLoad {
 	}
 }
 
-// knee is the highest rate that works, 0 if none does.
+// knee is the highest rate that was confirmed, or that held at all, 0 if none did.
 func (h *heldOut) knee(ctx context.Context, v sut.Variant, from float64, try tryLoad,
 ) (float64, error) {
 	bounds := knee.Plan{FromPerS: knee.Rounded(max(from, kneeLeast)), LeastPerS: kneeLeast,
@@ -229,13 +229,7 @@ func (h *heldOut) knee(ctx context.Context, v sut.Variant, from float64, try try
 		}
 		return w, nil
 	})
-	best := 0.0
-	for _, w := range result.Windows {
-		if w.Verdict == knee.Held {
-			best = max(best, w.RatePerS)
-		}
-	}
-	return best, err
+	return cmp.Or(result.RatePerS, result.HeldOncePerS), err
 }
 
 // tell prints what the errors come to.

@@ -44,7 +44,6 @@ func (f *runFlags) defineSimulated(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.SetNormalizeFunc(presentName)
 	f.changed = fl.Changed
-	f.interleave = true
 	f.defineLoad(fl)
 	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated, or all); "+
 		"by default those of the scenario that have a model")
@@ -103,7 +102,9 @@ func (a *app) simulate(name string, f runFlags) (err error) {
 	case measured == nil:
 	case f.sweep != "": // whose page compares its values
 		f.seed = cmp.Or(f.seed, seedOf(measured.summary))
-		f.simulated.Machine.Stalls.Share = measured.stalls
+		if f.machine == "" { // of another machine nobody knows
+			f.simulated.Machine.Stalls.Share = measured.stalls
+		}
 	default:
 		if err := a.holdAgainst(measured, &f); err != nil {
 			return err

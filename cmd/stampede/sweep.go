@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,13 @@ import (
 // sweeping is a value of a simulation that takes several values in turn.
 type sweeping struct {
 	path   string
-	values []float64
+	values []swept
+}
+
+// swept is one of them: a number or a duration, as it was given, and in seconds.
+type swept struct {
+	text string
+	x    float64
 }
 
 // What a sweep may change that is no part of a machine.
@@ -41,12 +48,16 @@ func parseSweep(text string) (s sweeping, err error) {
 	}
 	for _, value := range strings.Split(list, ",") {
 		x, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(x > 0) || math.IsInf(x, 1) {
-			return s, fmt.Errorf("--sweep has the value %q; expected numbers of more than 0", value)
+		if d, isTime := time.ParseDuration(value); err != nil && isTime == nil && path != sweepScale {
+			x, err = d.Seconds(), nil
 		}
-		s.values = append(s.values, x)
+		if err != nil || !(x > 0) || math.IsInf(x, 1) {
+			return s, fmt.Errorf("--sweep has the value %q; expected numbers of more than 0, or "+
+				"durations where the machine has one", value)
+		}
+		s.values = append(s.values, swept{value, x})
 	}
-	slices.Sort(s.values)
+	slices.SortFunc(s.values, func(a, b swept) int { return cmp.Compare(a.x, b.x) })
 	// A wrong path is told before anything is simulated.
 	_, _, err = s.at(s.values[0], sim.DefaultMachine())
 	return s, err
@@ -66,16 +77,15 @@ func (f *runFlags) checkSweep() error {
 }
 
 // at is a machine, and what else is set, for one of the values.
-func (s sweeping) at(value float64, m sim.Machine) (sim.Machine, []string, error) {
-	number := strconv.FormatFloat(value, 'g', -1, 64)
+func (s sweeping) at(value swept, m sim.Machine) (sim.Machine, []string, error) {
 	switch s.path {
 	case sweepScale:
 		return m, nil, nil
 	case sweepConnections:
-		return m, []string{sweepConnections + "=" + number}, nil
+		return m, []string{sweepConnections + "=" + value.text}, nil
 	}
 	names := strings.Split(s.path, ".")
-	yaml := strings.Join(names, ": {") + ": " + number + strings.Repeat("}", len(names)-1)
+	yaml := strings.Join(names, ": {") + ": " + value.text + strings.Repeat("}", len(names)-1)
 	if err := scenario.DecodeInto("--sweep", []byte(yaml), &m); err != nil {
 		return m, nil, fmt.Errorf("%w; beside a machine's values there are %s and %s", err, sweepScale,
 			sweepConnections)
@@ -106,7 +116,7 @@ func (a *app) sweepAll(name string, f runFlags) error {
 		if err = a.sweepOne(a.interrupts.soft, root, f, s, value, seed, &told); err != nil {
 			break
 		}
-		a.logf("%s = %v is simulated", s.path, value)
+		a.logf("%s = %s is simulated", s.path, value.text)
 	}
 	if err = errors.Join(err, os.RemoveAll(root)); err != nil {
 		return err
@@ -126,7 +136,7 @@ func (a *app) sweepAll(name string, f runFlags) error {
 
 // sweepOne simulates all designs with one value, and adds what came of it.
 func (a *app) sweepOne(
-	ctx context.Context, root string, f runFlags, s sweeping, value float64, seed uint64,
+	ctx context.Context, root string, f runFlags, s sweeping, value swept, seed uint64,
 	told *page.Sweep,
 ) error {
 	machine, set, err := s.at(value, f.simulated.Machine)
@@ -134,7 +144,7 @@ func (a *app) sweepOne(
 		return usage(err)
 	}
 	if s.path == sweepScale {
-		f.scale *= value
+		f.scale *= value.x
 	}
 	f.set = slices.Concat(f.set, set)
 	plan, err := f.plan(told.Scenario)
@@ -168,8 +178,8 @@ func (a *app) sweepOne(
 	return nil
 }
 
-func sweptPoint(v rundir.Variant, value float64) page.SweptPoint {
-	r := page.SweptPoint{Value: value, PerS: v.ThroughputPerS,
+func sweptPoint(v rundir.Variant, value swept) page.SweptPoint {
+	r := page.SweptPoint{Value: value.x, Given: value.text, PerS: v.ThroughputPerS,
 		P50: v.Latency.Response.P50, P99: v.Latency.Response.P99}
 	if len(v.Repeats) > 0 {
 		r.Bottleneck = v.Repeats[0].Bottleneck
@@ -189,12 +199,12 @@ func (a *app) tellSweep(path string, d page.SweptDesign) {
 	fmt.Fprintf(a.stdout, "\n%s\n%12s %12s %10s %10s\n", d.Name, path, "successes", "p50", "p99")
 	for _, r := range d.Points {
 		bar := strings.Repeat("█", int(barWidth*r.PerS/max(most, 1)+0.5))
-		fmt.Fprintf(a.stdout, "%12v %12s %10s %10s  %s\n", r.Value, words.Rate(r.PerS),
+		fmt.Fprintf(a.stdout, "%12s %12s %10s %10s  %s\n", r.Given, words.Rate(r.PerS),
 			words.Latency(r.P50), words.Latency(r.P99), bar)
 	}
 	for i, r := range d.Points {
 		if i == 0 || i == len(d.Points)-1 {
-			fmt.Fprintf(a.stdout, "%s = %v: %s\n", path, r.Value, r.Bottleneck)
+			fmt.Fprintf(a.stdout, "%s = %s: %s\n", path, r.Given, r.Bottleneck)
 		}
 	}
 }

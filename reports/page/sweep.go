@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"math"
 	"slices"
 
@@ -31,12 +32,14 @@ type SweptDesign struct {
 	Points []SweptPoint
 }
 
-// SweptPoint is what came of a value: successes a second, times in nanoseconds, and what was waited
-// for in words.
+// SweptPoint is what came of a value, which is a number or a duration in seconds, and as it was
+// given: successes a second, times in nanoseconds, and what was waited for in words.
 type SweptPoint struct {
-	Value, PerS float64
-	P50, P99    int64
-	Bottleneck  string
+	Value      float64
+	Given      string
+	PerS       float64
+	P50, P99   int64
+	Bottleneck string
 }
 
 // sweepPage is what the template of a sweep shows.
@@ -88,9 +91,11 @@ func sweepFigure(
 	f := chart.Figure{ID: id, Title: title + " by " + s.Path,
 		Columns: []string{s.Path, "design", title}}
 	var all, at []float64
+	given := map[float64]string{}
 	for _, d := range s.Designs {
 		for _, v := range d.Points {
 			all, at = append(all, of(v)), append(at, v.Value)
+			given[v.Value] = v.Given
 		}
 	}
 	if len(all) == 0 {
@@ -105,14 +110,14 @@ func sweepFigure(
 		p.Y.Tick.Marker = plot.TickerFunc(plainTicks)
 	}
 	p.X.Scale, p.X.Min, p.X.Max = plot.LogScale{}, slices.Min(at)/1.1, slices.Max(at)*1.1
-	p.X.Tick.Marker = valueTicks(at)
+	p.X.Tick.Marker = valueTicks(given)
 	p.Add(chart.Grid(true))
 	var labels []chart.EndLabel
 	for i, d := range s.Designs {
 		slot, points := i%chart.Slots, []chart.Point{}
 		for _, v := range d.Points {
 			points = append(points, chart.Point{X: v.Value, Y: place(of(v))})
-			f.Rows = append(f.Rows, []string{words.PlainNumber(v.Value),
+			f.Rows = append(f.Rows, []string{v.Given,
 				words.Letter(i) + " " + d.Name, text(v)})
 		}
 		if len(points) == 0 {
@@ -132,11 +137,11 @@ func sweepFigure(
 }
 
 // valueTicks labels the values themselves.
-func valueTicks(values []float64) plot.Ticker {
+func valueTicks(given map[float64]string) plot.Ticker {
 	return plot.TickerFunc(func(from, to float64) (ticks []plot.Tick) {
-		for _, v := range slices.Compact(slices.Sorted(slices.Values(values))) {
+		for _, v := range slices.Sorted(maps.Keys(given)) {
 			if v >= from && v <= to {
-				ticks = append(ticks, plot.Tick{Value: v, Label: words.PlainNumber(v)})
+				ticks = append(ticks, plot.Tick{Value: v, Label: given[v]})
 			}
 		}
 		return ticks
@@ -178,6 +183,6 @@ func (s Sweep) Finding() string {
 		return "No design was right with every value."
 	}
 	last := best.Points[len(best.Points)-1]
-	return fmt.Sprintf("With %s = %s, %s carries most: %s.", s.Path, words.PlainNumber(last.Value),
+	return fmt.Sprintf("With %s = %s, %s carries most: %s.", s.Path, last.Given,
 		best.Name, words.Rate(last.PerS))
 }

@@ -31,7 +31,7 @@ setup: build ## Say what is missing here and install it (stampede doctor --fix)
 
 scenario: setup ## Run a scenario: make scenario S=flash-sale-100k PROFILE=quick
 	@$(BIN) run $(S) --profile $(PROFILE) $(RUNFLAGS) || { code=$$?; \
-		echo "exit code $$code: '$(BIN) exit-codes' says what it means" >&2; exit $$code; }
+		echo "exit code $$code: '$(BIN) help exit-codes' says what it means" >&2; exit $$code; }
 
 test-setup: build
 	@$(BIN) doctor --fix --tests
@@ -129,7 +129,7 @@ test-systems: test-setup
 	fi; \
 	$(longest); exit $$code
 
-test-all: test test-rest ## Run every test that needs no container
+test-all: test test-rest ## Run make test and make test-rest
 
 # With fifty seeds the storms, which take most of the time, have fifty each; with fewer than ten
 # they have none.
@@ -259,7 +259,7 @@ screenshot: setup ## Take the README's pictures anew, in docs/images, and their 
 images: ## Build the container images under docker/
 	docker/images.sh
 
-engine: build ## Install and start a docker engine where there is none (Debian or Ubuntu, root)
+engine: build ## Install and start a docker engine, and what tests and images need (Debian or Ubuntu, root)
 	@$(BIN) doctor --fix --engine
 
 ci: ## What CI runs

@@ -55,8 +55,8 @@ within the limit, the quieter half of all is used, and the file says so.`,
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name`; by default all that have "+
 		"a model and no store but Postgres")
-	fl.BoolVar(&f.heldOut, "held-out", false, "measure nothing new, but hold the predictions of a "+
-		"calibration against loads that it has not seen: the knee, shares of it, and a burst")
+	fl.BoolVar(&f.heldOut, "held-out", false, "test a calibration: compare its predictions with "+
+		"loads that it was not made from, which are the knee, shares of it, and a burst")
 	fl.StringVar(&f.objective, "objective", "p99(response) <= 50ms", "what the knee is about, with "+
 		"--held-out")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show each rate that --held-out tries")
@@ -192,7 +192,7 @@ func (a *app) openCalibration(
 	}
 	c.opts = run.Options{System: s, Root: folder, Provider: env.Lend(provider.Name(), c.cluster),
 		BackendReason: reason, Spec: spec, Tool: tool(), Now: time.Now, Observer: silentRun{},
-		Argv: a.argv, OneByOne: true}
+		Argv: a.argv}
 	return c, nil
 }
 

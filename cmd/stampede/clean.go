@@ -52,7 +52,7 @@ func (a *app) clean(servers env.Spec, namespace string, dry bool) error {
 	gone, left, errExternal := external.Sweep(ctx, servers, dry)
 	removed, err = append(removed, gone...), errors.Join(err, errExternal)
 	if namespace != "" {
-		jobs, stay, errJobs := kubernetes.Sweep(ctx, namespace, dry)
+		jobs, stay, errJobs := kubernetes.Place{Namespace: namespace}.Sweep(ctx, dry)
 		removed, left, err = append(removed, jobs...), append(left, stay...), errors.Join(err, errJobs)
 	}
 	gives, stays := "removed", "left"

@@ -55,14 +55,18 @@ func (a *app) doctor(opts doctor.Options, fix, asJSON bool) error {
 		}
 	}
 	checks := doctor.Examine(a.interrupts.soft, opts)
-	if asJSON {
-		return writeJSON(a.stdout, checks)
-	}
 	rows, missing := doctorRows(checks)
-	table(a.stdout, rows)
+	if !asJSON {
+		table(a.stdout, rows)
+	} else if err := writeJSON(a.stdout, checks); err != nil {
+		return err
+	}
 	if len(missing) > 0 {
 		return withCode(exitEnvironment, fmt.Errorf("missing: %s; `stampede doctor --fix` "+
 			"installs it on Debian and Ubuntu", strings.Join(missing, ", ")))
+	}
+	if asJSON {
+		return nil
 	}
 	if !fix {
 		table(a.stdout, probeRows(a.interrupts.soft))

@@ -25,6 +25,9 @@ var alike = []string{"out", "profile", "set", "postgres-url", "replica-url", "re
 // the flags of run, which replay, check, serve and knee share; other commands
 // take only those that mean the same there.
 func flagsFromEnvironment(cmd *cobra.Command) error {
+	if slices.Contains([]string{"calibrate", "generate"}, cmd.Name()) {
+		return nil // whose --out is another thing
+	}
 	all := slices.Contains([]string{"run", "replay", "check", "serve", "knee"}, cmd.Name())
 	var failed error
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {

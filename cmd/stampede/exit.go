@@ -39,8 +39,8 @@ const exitCodesHelp = `Exit codes:
        the disk is full
     6  worse than the run it was compared with: a verdict, or a clean time
        significantly and by 5 % or more (only with --fail-on regression)
-    7  the times are noisy, and clean ones were asked for (only with
-       --fail-on timing)
+    7  there are no clean times, and --fail-on timing asked for them or
+       --fail-on regression needed them on both sides
    70  a defect of stampede itself
   130  interrupted by Ctrl-C or --timeout (143 by SIGTERM)
 The worst wins, in the order 1, 70, 5, 4, 3, 6, 7.

@@ -29,14 +29,12 @@ func newGenerate(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate --plan <file>",
 		Short: "Offer one part of a load, as the run that made the plan says",
-		Example: `  stampede generate --plan plan.yaml --index 0
-  SLURM_PROCID=3 stampede generate --plan plan.yaml`,
 		Long: `Sends one generator's part of the load of "stampede run --generators", when that run
 says so, and hands over what it recorded. An engine starts it, on machines of its own; see
 docs/beyond-one-machine.md.
 
-The index counts from 0. Without --index it is JOB_COMPLETION_INDEX (a Kubernetes Job), one
-less than STAMPEDE_TASK_SLOT (Docker Swarm, which counts from 1) or SLURM_PROCID.`,
+The index counts from 0. Without --index it is JOB_COMPLETION_INDEX (a Kubernetes Job) or one
+less than STAMPEDE_TASK_SLOT (Docker Swarm, which counts from 1).`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return a.generate(plan, index, out) },
 	}
@@ -86,7 +84,6 @@ func indexOf(given string, getenv func(string) string) (int, error) {
 	}{
 		{"--index", given, 0}, {"JOB_COMPLETION_INDEX", getenv("JOB_COMPLETION_INDEX"), 0},
 		{"STAMPEDE_TASK_SLOT", getenv("STAMPEDE_TASK_SLOT"), 1},
-		{"SLURM_PROCID", getenv("SLURM_PROCID"), 0},
 	} {
 		if said.text == "" {
 			continue
@@ -103,8 +100,10 @@ func indexOf(given string, getenv func(string) string) (int, error) {
 
 // generatorFlags say who offers the load of a run.
 type generatorFlags struct {
-	count                               int
-	engine, image, advertise, namespace string
+	count                    int
+	engine, image, advertise string
+	// place is where pods are.
+	place kubernetes.Place
 }
 
 // engines are what places generators.
@@ -130,7 +129,7 @@ func (f *runFlags) checkGenerators() error {
 		return errors.New("--generators must be more than zero")
 	case !g.used():
 		for _, name := range []string{"engine", "generator-image", "advertise", "namespace"} {
-			if f.changed(name) {
+			if f.typed(name) {
 				return fmt.Errorf("--%s is for --generators", name)
 			}
 		}
@@ -138,16 +137,16 @@ func (f *runFlags) checkGenerators() error {
 	case !slices.Contains(engines(), g.engine):
 		return fmt.Errorf("--engine is %q; expected %s%s", g.engine, strings.Join(engines(), ", "),
 			didYouMean(g.engine, engines()))
-	case !f.elsewhere() && f.changed("generator-image"):
+	case !f.elsewhere() && f.typed("generator-image"):
 		return errors.New("--generator-image is for --engine swarm or kubernetes")
-	case !f.inPods() && f.changed("namespace"):
+	case !f.inPods() && f.typed("namespace"):
 		return errors.New("--namespace is for --engine kubernetes")
 	case f.elsewhere() && f.advertise == "":
 		return fmt.Errorf("--engine %s needs --advertise, an address of this machine that the nodes "+
 			"reach", f.engine)
 	case f.advertise != "" && net.ParseIP(f.advertise) == nil:
 		return fmt.Errorf("--advertise is %q; expected an IP address of this machine", f.advertise)
-	case f.elsewhere() && net.ParseIP(f.advertise).IsLoopback():
+	case f.elsewhere() && onlyHere(f.advertise):
 		return fmt.Errorf("--advertise is %s, which is each node's own; expected an address of this "+
 			"machine that the nodes reach", f.advertise)
 	case f.sideBySide:
@@ -195,42 +194,49 @@ func (f *runFlags) placer() (*run.Generators, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	// Those of one machine share its cores: idle threads of one would look for work at the cost of
-	// the others.
-	share := "GOMAXPROCS=" + strconv.Itoa(max(1, runtime.GOMAXPROCS(0)/f.count))
+	// Those of one machine share its memory, and its cores: idle threads of one would look for work
+	// at the cost of the others.
+	share := []string{"GOMAXPROCS=" + strconv.Itoa(max(1, runtime.GOMAXPROCS(0)/f.count)), "GOGC=off",
+		"GOMEMLIMIT=" + strconv.FormatInt(heapLimit(f.count), 10)}
 	var engine env.Engine = generators.Local{Launcher: processes.Launcher{Command: []string{self},
-		Environ: []string{share}}}
+		Environ: share}}
 	switch f.engine {
 	case containers.Swarm{}.Name():
 		engine = containers.Swarm{Image: f.image}
 	case kubernetes.Engine{}.Name():
-		engine = kubernetes.Engine{Image: f.image, Namespace: f.namespace}
+		engine = kubernetes.Engine{Image: f.image, Place: f.place}
 	}
 	return &run.Generators{Count: f.count, Engine: engine, Host: f.advertise,
 		TargetCA: string(f.given.authorityText)}, nil
 }
 
 // findPlacer is the placer of a run, which can do it. Where that is a Kubernetes, what dead runs
-// left in the namespace, which is returned, goes first.
+// left in the place, which is returned, goes first.
 func (a *app) findPlacer(ctx context.Context, f runFlags) (
-	g *run.Generators, place string, err error,
+	g *run.Generators, place *kubernetes.Place, err error,
 ) {
+	if f.inPods() { // from here on one place, whatever the configuration says later
+		if f.place, err = f.place.Resolve(); err != nil {
+			return nil, nil, err
+		}
+	}
 	if g, err = f.placer(); err != nil || g == nil {
-		return nil, "", err
+		return nil, nil, err
+	}
+	if err := g.Engine.Available(ctx); err != nil {
+		return nil, nil, err
 	}
 	if f.inPods() {
-		if place, err = (kubernetes.Engine{Namespace: f.namespace}).Where(); err != nil {
-			return nil, "", err
-		}
-		removed, _, err := kubernetes.Sweep(ctx, place, false)
+		removed, _, err := f.place.Sweep(ctx, false)
 		for _, what := range removed {
 			a.logf("removed %s, which a dead run had left", what)
 		}
-		if err != nil { // whether this run can begin is another question
+		if err != nil {
 			a.logf("cleaning up after dead runs: %v", err)
 		}
+		return g, &f.place, nil
 	}
-	return g, place, g.Engine.Available(ctx)
+	return g, nil, nil
 }
 
 // showGenerators shows what an engine would be given.

@@ -112,9 +112,10 @@ func (f *kneeFlags) define(cmd *cobra.Command) {
 
 // check refuses flags that make no sense.
 func (f *kneeFlags) check() error {
-	return errors.Join(f.checkShown(), checkBackend(f.backend), f.checkPositive(map[string]bool{
-		"window": f.window > 0, "from": f.from > 0, "max": f.most > 0, "precision": f.precision > 0,
-		"repeats": f.repeats > 0, "max-windows": f.mostWindows > 0, "timeout": f.timeout > 0}))
+	return errors.Join(f.checkShown(), checkBackend(f.backend), f.checkAddresses(f.changed),
+		f.checkPositive(map[string]bool{"window": f.window > 0, "from": f.from > 0,
+			"max": f.most > 0, "precision": f.precision > 0,
+			"repeats": f.repeats > 0, "max-windows": f.mostWindows > 0, "timeout": f.timeout > 0}))
 }
 
 // tried is what offering a rate for a window came to.

@@ -48,7 +48,7 @@ func (l *kneeLab) start() (err error) {
 		return err
 	}
 	l.opts.Guard = func(runID string) (func(bool) error, error) {
-		return l.guard(l.opts.Scenario.Deploy == deploy.Containers, runID, "")
+		return l.guard(l.opts.Scenario.Deploy == deploy.Containers, runID, nil)
 	}
 	spec := l.opts.Spec
 	spec.RunID, spec.Dir = l.dir.ID(), l.dir.File("logs")
@@ -84,7 +84,7 @@ func (l *kneeLab) try(
 	}
 	opts.Scenario, opts.System, opts.Params = plan.Scenario, plan.System, plan.Params
 	f := l.flags.runFlags
-	f.variants, f.interleave = nil, true
+	f.variants = nil
 	if f.set, err = l.plan.settings(variant, rate); err != nil {
 		return tried{}, err
 	}

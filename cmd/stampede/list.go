@@ -148,9 +148,9 @@ func listBriefly(w io.Writer) error {
 				len(own)-1)
 		}
 	}
-	_, err = fmt.Fprintln(w, "Scenarios of a system, with their questions: stampede list <system>.\n"+
-		"Details: stampede describe <scenario>. Everything: stampede list --all.\n"+
-		"Times are estimates for all designs.")
+	_, err = fmt.Fprintln(w, asCalled("Scenarios of a system, with their questions: "+
+		"`stampede list <system>`.\nDetails: `stampede describe <scenario>`. Everything: "+
+		"`stampede list --all`.\nTimes are estimates for all designs.", program()))
 	return err
 }
 

@@ -31,11 +31,13 @@ func newID() string {
 }
 
 // guard starts a process, if one is needed, that removes a run's containers when this process is
-// gone, however it ended, and its generators from a namespace of a Kubernetes, unless that is "".
+// gone, however it ended, and its generators from a Kubernetes, unless place is nil.
 // The guard waits for the end of a pipe that only this process holds. Local processes need no
 // guard, the kernel ends them with their parent. The returned function ends the guard, which
 // removes what is left unless that is to be kept.
-func (a *app) guard(needed bool, runID, namespace string) (func(keep bool) error, error) {
+func (a *app) guard(
+	needed bool, runID string, place *kubernetes.Place,
+) (func(keep bool) error, error) {
 	if !needed {
 		return func(bool) error { return nil }, nil
 	}
@@ -47,7 +49,11 @@ func (a *app) guard(needed bool, runID, namespace string) (func(keep bool) error
 	if err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
-	cmd := exec.Command(self, "reap", "--run", runID, "--namespace", namespace)
+	args := []string{"reap", "--run", runID}
+	if place != nil {
+		args = append(args, "--context", place.Context, "--namespace", place.Namespace)
+	}
+	cmd := exec.Command(self, args...)
 	var said bytes.Buffer
 	cmd.Stdin, cmd.Stderr = read, &said
 	// A group of its own: Ctrl-C on the terminal must not end the guard.
@@ -64,8 +70,9 @@ func (a *app) guard(needed bool, runID, namespace string) (func(keep bool) error
 			_, err = io.WriteString(write, keepWord)
 		}
 		write.Close()
-		if wait := cmd.Wait(); wait != nil {
-			err = errors.Join(err, fmt.Errorf("%w: %s", wait, plain.Line(strings.TrimSpace(said.String()))))
+		if wait := cmd.Wait(); wait != nil { // what was measured is none the worse for it
+			a.logf("cleaning up after %s: %v: %s; `stampede clean` removes what is left", runID, wait,
+				plain.Line(strings.TrimSpace(said.String())))
 		}
 		return err
 	}, nil
@@ -76,7 +83,8 @@ const keepWord = "keep"
 
 // newReap is the guard's side.
 func newReap() *cobra.Command {
-	var runID, namespace string
+	var runID string
+	var place kubernetes.Place
 	cmd := &cobra.Command{
 		Use:    "reap",
 		Short:  "Remove a run's containers when standard input ends",
@@ -89,8 +97,8 @@ func newReap() *cobra.Command {
 				return nil
 			}
 			var err error
-			if namespace != "" {
-				err = kubernetes.RemoveRun(context.Background(), namespace, runID)
+			if place.Namespace != "" {
+				err = place.RemoveRun(context.Background(), runID)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
@@ -98,6 +106,7 @@ func newReap() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&runID, "run", "", "the run's id")
-	cmd.Flags().StringVar(&namespace, "namespace", "", "where its generators are on a Kubernetes")
+	cmd.Flags().StringVar(&place.Context, "context", "", "which Kubernetes its generators are on")
+	cmd.Flags().StringVar(&place.Namespace, "namespace", "", "where they are there")
 	return cmd
 }

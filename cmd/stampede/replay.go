@@ -63,7 +63,6 @@ func (a *app) replay(which string, f runFlags) error {
 	m := stored.Manifest
 	f.replayed = &replayed{run: m.Run, tool: m.Tool, environment: environment, without: without}
 	f.seed = strconv.FormatUint(m.Run.Seed, 10)
-	f.interleave = rundir.Interleaved(m.Slots)
 	f.noiseFloor = slices.ContainsFunc(m.Slots, func(s rundir.Slot) bool { return s.Control })
 	f.backend, f.target = environment.Backend, m.Run.Target
 	if f.target != "" {

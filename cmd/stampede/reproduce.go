@@ -37,9 +37,6 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	note := line.servers(f.servers)
 	line.flag("--target", admin.Redact(f.target))
 	line.flag("--target-ca", f.targetCA)
-	if !f.interleave {
-		line = append(line, "--interleave=false")
-	}
 	if f.changed != nil && f.changed("side-by-side") {
 		line = append(line, "--side-by-side="+strconv.FormatBool(f.sideBySide))
 	}
@@ -56,7 +53,7 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if f.used() {
 		line = append(line, "--generators", strconv.Itoa(f.count), "--engine", f.engine)
 		line.flag("--advertise", f.advertise)
-		line.flag("--namespace", f.namespace)
+		line.flag("--namespace", f.place.Namespace)
 		if f.elsewhere() {
 			line.flag("--generator-image", f.image)
 		}

@@ -23,7 +23,7 @@ type app struct {
 
 // logf prints a line on standard error, which may quote somebody else.
 func (a *app) logf(format string, args ...any) {
-	fmt.Fprintln(a.stderr, plain.Lines(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.stderr, asCalled(plain.Lines(fmt.Sprintf(format, args...)), program()))
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -49,12 +49,12 @@ writes one offline HTML page.`,
 		return usage(flagMistake(cmd, err))
 	})
 	addGrouped(root, runGroup, "Run", newRun(a), newSimulate(a), newCalibrate(a), newKnee(a),
-		newReplay(a), newServe(a), newLab(a), newGenerate(a))
+		newReplay(a), newServe(a), newLab(a))
 	addGrouped(root, lookGroup, "Look", newList(a), newDescribe(a), newOpen(a), newUI(a),
 		newReport(a), newExport(a))
 	addGrouped(root, judgeGroup, "Judge", newCheck(a), newCompare(a))
 	addGrouped(root, maintainGroup, "Maintain", newDoctor(a), newClean(a), newSchema(a),
-		newVersion(a))
+		newGenerate(a), newVersion(a))
 	root.SetHelpCommandGroupID(maintainGroup)
 	root.SetCompletionCommandGroupID(maintainGroup)
 	root.AddCommand(newExitCodes(), newReap(), newKfake(a))

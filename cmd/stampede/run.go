@@ -19,6 +19,7 @@ import (
 
 	"stampede/harness/deploy"
 	"stampede/harness/env"
+	"stampede/harness/env/kubernetes"
 	"stampede/harness/events"
 	"stampede/harness/fit"
 	"stampede/harness/run"
@@ -37,7 +38,7 @@ func newRun(a *app) *cobra.Command {
 		Short: "Run a scenario, judge it and write its report",
 		Example: `  stampede run flash-sale-100k
   stampede run flash-sale-100k --profile smoke --design redis_lua,for_update
-  stampede run likes-spike --repeats 5 --against latest --fail-on regression
+  stampede run likes-spike --repeats 5 --against RUN --fail-on regression
   stampede run flash-sale-100k --target http://127.0.0.1:8080`,
 		Long: `Runs each scenario: starts the stores, loads the designs in turn, injects the
 scenario's faults, judges the histories and writes report.html.
@@ -214,7 +215,7 @@ func (a *app) perform(
 	if f.keep {
 		opts.Kept = func(places []run.Place) { p.kept = places }
 	}
-	place := "" // the namespace of generators in pods
+	var place *kubernetes.Place // of generators in pods
 	opts.Guard = func(runID string) (func(bool) error, error) {
 		inContainers := opts.Provider != nil && opts.Provider.Name() == env.Containers
 		return a.guard(inContainers || f.elsewhere() || plan.Scenario.Deploy == deploy.Containers, runID,
@@ -266,7 +267,7 @@ func (a *app) options(name string, plan resolved, seed uint64, f runFlags, p *pr
 		Reproduce: reproduce(name, plan, seed, f), Observer: p, Now: time.Now,
 		Fitted: plan.fitted,
 		Target: f.target, TargetCAs: f.given.authorities, Without: exemptions(plan.System, f),
-		OneByOne: !f.interleave, Again: f.again, Control: f.control(plan.Scenario.Profile),
+		Again: f.again, Control: f.control(plan.Scenario.Profile),
 		ProvokedBy: provokedBy(plan), Simulate: f.simulated}
 }
 
@@ -376,11 +377,16 @@ func tuneRuntime() {
 		return
 	}
 	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(heapLimit(1))
+}
+
+// heapLimit is the limit of each of some processes that share this machine, in bytes.
+func heapLimit(processes int) int64 {
 	limit := int64(leastHeap)
 	if memory := run.Memory(); memory > 0 {
 		limit = min(max(memory/8, leastHeap), mostHeap, memory/2)
 	}
-	debug.SetMemoryLimit(limit)
+	return max(limit/int64(processes), leastHeap/4)
 }
 
 // parseSeed reads a seed, or draws one.

@@ -31,20 +31,20 @@ import (
 type runFlags struct {
 	servers
 	generatorFlags
-	profile, format, colour, out               string
-	fault, baseline, seed                      string
-	target, targetCA                           string
-	against                                    string
-	variants, set, failOn, without             []string
-	repeat, again                              int
-	noiseFloor                                 bool
-	rate                                       float64
-	duration, timeout                          time.Duration
-	acrossMachines                             bool
-	interleave, sideBySide, keep, dryRun, open bool
-	verbose                                    bool
-	junit, json, md, html, metrics             string
-	given                                      givenFiles
+	profile, format, colour, out   string
+	fault, baseline, seed          string
+	target, targetCA               string
+	against                        string
+	variants, set, failOn, without []string
+	repeat, again                  int
+	noiseFloor                     bool
+	rate                           float64
+	duration, timeout              time.Duration
+	acrossMachines                 bool
+	sideBySide, keep, dryRun, open bool
+	verbose                        bool
+	junit, json, md, html, metrics string
+	given                          givenFiles
 	// changed says whether a flag was given, on the command line or by its
 	// variable.
 	changed func(name string) bool
@@ -117,17 +117,13 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	f.defineLoad(fl)
 	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated, or all)")
 	fl.IntVar(&f.repeat, "repeats", 0, "how often each design runs")
-	fl.BoolVar(&f.interleave, "interleave", true, "let the designs take turns; =false runs all "+
-		"repeats of one, then the next")
 	fl.BoolVar(&f.sideBySide, "side-by-side", false, "run all designs at the same time on the same "+
 		"stores: says which are correct in the time of one, and nothing about their times")
-	fl.IntVar(&f.again, "again", 1, "how often to run a repeat again, at the end, if the machine "+
-		"interfered with its times; within a quarter of the run's time, and within four minutes for "+
-		"a run planned for less; if not 0, a repeat that did not catch a known-wrong design runs "+
-		"again, twice at most")
-	fl.BoolVar(&f.noiseFloor, "noise-floor", false, "run the baseline once more at the end: "+
-		"differences smaller than between its two runs mean nothing; by default in every profile but "+
-		"smoke")
+	fl.IntVar(&f.again, "again", 1, "run a noisy repeat again at the end, so many times, within a "+
+		"quarter of the run's time (four minutes in all for a shorter run); unless 0, also run a "+
+		"repeat again, twice at most, that did not catch a known-wrong design")
+	fl.BoolVar(&f.noiseFloor, "noise-floor", false, "run the baseline once more at the end; "+
+		"differences smaller than between its two runs are not reported; on, except in smoke")
 	f.defineBackend(fl)
 	fl.BoolVar(&f.keep, "keep", false, "leave the stores running after the run (containers); "+
 		"stampede clean removes them")
@@ -135,20 +131,20 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.StringSliceVar(&f.without, "without", nil, "invariants that the target is not held to")
 	fl.IntVar(&f.count, "generators", 0, "split the load over so many generator processes; the "+
 		"API is then served over HTTP")
-	fl.StringVar(&f.engine, "engine", "local", "who places the generators: local, as processes of "+
-		"this machine, swarm, on the nodes of a Docker Swarm, or kubernetes, in a Job")
+	fl.StringVar(&f.engine, "engine", "local", "where generators run: local (processes of this "+
+		"machine), swarm (nodes of a Docker Swarm) or kubernetes (a Job)")
 	fl.StringVar(&f.image, "generator-image", containers.StampedeImage, "stampede's `image` on the "+
 		"nodes: one that each has, or NAME@sha256:… of a registry")
 	fl.StringVar(&f.advertise, "advertise", "", "the `address` of this machine at which generators "+
 		"on others reach it; loopback by default")
-	fl.StringVar(&f.namespace, "namespace", "", "the `namespace` of the Job; by default the one of "+
-		"KUBECONFIG's context")
+	fl.StringVar(&f.place.Namespace, "namespace", "", "the `namespace` of the Job; by default that "+
+		"of KUBECONFIG's context")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show the resolved plan and run nothing")
 	f.defineRunning(cmd)
 	f.defineOutput(cmd)
 	flagGroups(cmd,
 		[]string{"Load", "profile", "duration", "rate", "repeats", "seed", "fault", "set",
-			"interleave", "side-by-side", "again", "noise-floor", "timeout"},
+			"side-by-side", "again", "noise-floor", "timeout"},
 		[]string{"Generators", "generators", "engine", "generator-image", "advertise", "namespace"},
 		[]string{"Designs", "design", "baseline", "target", "target-ca", "without"},
 		[]string{"Verdict", "fail-on", "against", "across-machines"},
@@ -187,12 +183,8 @@ func controlled(profile string) bool { return profile != "smoke" }
 
 // check refuses flags that make no sense.
 func (f *runFlags) check() error {
-	if f.sideBySide && !f.interleave {
-		return errors.New("--side-by-side runs all designs at the same time, and --interleave=false " +
-			"one after the other")
-	}
 	return errors.Join(f.checkOutput(), checkBackend(f.backend), f.checkTargetFlags(),
-		f.checkExternal(), f.checkKeep(), f.checkGenerators(),
+		f.checkAddresses(f.changed), f.checkKeep(), f.checkGenerators(),
 		f.checkPositive(map[string]bool{"rate": f.rate > 0, "repeats": f.repeat > 0,
 			"duration": f.duration > 0, "timeout": f.timeout > 0}))
 }
@@ -225,7 +217,7 @@ func (f *runFlags) checkTargetFlags() error {
 			admin.Redact(f.target))
 	case f.targetCA != "" && u.Scheme != "https":
 		return errors.New("--target-ca is for an https target")
-	case f.elsewhere() && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()):
+	case f.elsewhere() && onlyHere(u.Hostname()):
 		return fmt.Errorf("--target is %s, and with --engine %s each node's own; expected an address "+
 			"that the nodes reach", f.target, f.engine)
 	case f.baseline != "":
@@ -234,15 +226,26 @@ func (f *runFlags) checkTargetFlags() error {
 	return nil
 }
 
-// checkExternal refuses the addresses of stores that the run would not use: whoever
-// gives one expects it to be used. Variables are there for many runs.
-func (f *runFlags) checkExternal() error {
-	if f.backend == env.External {
+// onlyHere says that a host means another machine wherever it is used.
+func onlyHere(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip.IsLoopback() || ip.IsUnspecified()
+}
+
+// typed says that a flag was given on the command line. Variables are there for many runs.
+func (f *runFlags) typed(flag string) bool {
+	return f.changed(flag) && os.Getenv(variable(flag)) == ""
+}
+
+// checkAddresses refuses addresses of stores that would not be used: whoever gives one expects
+// it to be used. Variables are there for many runs.
+func (s *servers) checkAddresses(changed func(flag string) bool) error {
+	if s.backend == env.External {
 		return nil
 	}
 	for _, name := range []string{"postgres-url", "replica-url", "redis-url", "kafka-brokers"} {
-		if f.changed(name) && os.Getenv(variable(name)) == "" {
-			return fmt.Errorf("--%s is for --backend external, and this is --backend %s", name, f.backend)
+		if changed(name) && os.Getenv(variable(name)) == "" {
+			return fmt.Errorf("--%s is for --backend external, and this is --backend %s", name, s.backend)
 		}
 	}
 	return nil
@@ -368,6 +371,9 @@ func (f *runFlags) plan(name string) (resolved, error) {
 		plan, err = resolve(name, opts)
 	}
 	if f.simulated != nil {
+		if err == nil && f.scale != 1 && len(plan.Scenario.Load.Arrival.Trace) > 0 {
+			err = usage(errors.New("--scale: the load is a trace, which has its own times"))
+		}
 		plan.Scenario = scaled(plan.Scenario, f.scale)
 	}
 	return plan, f.asTyped(err)

@@ -43,7 +43,12 @@ those of --postgres-url, --replica-url, --redis-url and --kafka-brokers. The
 role "api" is the other half: it serves the API, prepares nothing and runs no
 role.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.role == "" {
+				if err := f.checkAddresses(cmd.Flags().Changed); err != nil {
+					return usage(err)
+				}
+			}
 			return a.serve(args[0], f)
 		},
 	}
@@ -58,7 +63,8 @@ role.`,
 	fl.StringVar(&f.folder, "folder", "", "the folder for a design's own files;\n"+
 		"by default a new one that is removed at the end")
 	fl.StringArrayVar(&f.set, "set", nil, "a parameter of the system: name=value")
-	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "bounds one operation on a store")
+	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "the longest that one operation on a store "+
+		"may take")
 	fl.IntVar(&f.maxConns, "max-conns", 32, "connections to each store")
 	fl.BoolVar(&f.noPrepare, "no-prepare", false, "use the external stores as they are")
 	fl.BoolVar(&f.supervised, "supervised", false, "take the configuration and orders from "+
@@ -189,7 +195,7 @@ const closeTimeout = time.Minute
 
 // startStores starts stores that a guard looks after. The returned function stops both.
 func (a *app) startStores(provider env.Provider, spec env.Spec) (env.Cluster, func() error, error) {
-	stop, err := a.guard(provider.Name() == env.Containers, spec.RunID, "")
+	stop, err := a.guard(provider.Name() == env.Containers, spec.RunID, nil)
 	if err != nil {
 		return nil, nil, err
 	}

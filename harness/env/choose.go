@@ -31,7 +31,7 @@ func Choose(ctx context.Context, want string, spec Spec, providers ...Provider) 
 	case want == External: // what is missing there is not on this machine
 		return nil, "", fmt.Errorf("backend %s: %s", want, why)
 	}
-	return nil, "", fmt.Errorf("backend %s: %s; stampede doctor says what is missing", want, why)
+	return nil, "", fmt.Errorf("backend %s: %s; `stampede doctor` says what is missing", want, why)
 }
 
 // providerOf is the provider of a name, nil if there is none.
@@ -56,8 +56,8 @@ func chooseAuto(ctx context.Context, spec Spec, providers []Provider) (Provider,
 		}
 		refusals = append(refusals, want+": "+why)
 	}
-	return nil, "", fmt.Errorf("no backend can start %s (%s); stampede doctor --fix installs one, "+
-		"or give --backend external with URLs", names(spec), strings.Join(refusals, "; "))
+	return nil, "", fmt.Errorf("no backend can start %s (%s); `stampede doctor --fix` installs what "+
+		"is missing, or give --backend external with URLs", names(spec), strings.Join(refusals, "; "))
 }
 
 func autoReason(name, why string, refusals []string) string {

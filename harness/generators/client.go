@@ -132,7 +132,7 @@ func (c *Client) now() time.Duration { return time.Since(c.epoch) }
 func (c *Client) compare(ctx context.Context, trips int) (Reading, error) {
 	r, err := compare(ctx, trips, c.now, func(ctx context.Context) (time.Duration, error) {
 		var m clockMessage
-		err := c.call(ctx, http.MethodGet, clockPath, nil, &m)
+		err := c.call(ctx, http.MethodGet, c.path(clockPath), nil, &m)
 		return m.Now, err
 	})
 	if err != nil {

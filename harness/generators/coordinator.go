@@ -158,19 +158,14 @@ func (c *Coordinator) Ready(ctx context.Context) error {
 	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return fmt.Errorf("%s did not begin in time: %w", strings.Join(c.missing(), ", "), err)
-}
-
-// missing are those that are not ready.
-func (c *Coordinator) missing() (names []string) {
+	var names []string
+	indices := c.Missing()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, m := range c.members {
-		if !m.ready {
-			names = append(names, m.name())
-		}
+	for _, index := range indices {
+		names = append(names, c.members[index].name())
 	}
-	return names
+	return fmt.Errorf("%s did not begin in time: %w", strings.Join(names, ", "), err)
 }
 
 // Missing are the indices of those that have not yet said that they are ready.

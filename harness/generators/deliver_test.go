@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -67,6 +68,26 @@ func (b *torn) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 	}
 	return b.RoundTripper.RoundTrip(r)
+}
+
+// TestADiskThatKeepsNothing: it is said what is wrong, and not of a generator.
+func TestADiskThatKeepsNothing(t *testing.T) {
+	c, clients := coordinate(t, 1)
+	path := filepath.Join(t.TempDir(), "history")
+	if err := errors.Join(os.WriteFile(path, []byte("some"), 0o600),
+		os.RemoveAll(filepath.Dir(c.HistoryFile(0)))); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var delivering sync.WaitGroup
+	delivering.Go(func() { _ = clients[0].Deliver(ctx, path, Recorded{Index: 0}) })
+	_, err := c.Collect(t.Context(), t.Context())
+	cancel()
+	delivering.Wait()
+	_, disk := errors.AsType[*os.PathError](err)
+	if !disk || !strings.Contains(err.Error(), "keeping the history of generator 1 of 1: ") {
+		t.Errorf("%v", err)
+	}
 }
 
 type failing struct{}

@@ -38,16 +38,13 @@ func (l Local) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error)
 	if err != nil {
 		return nil, fmt.Errorf("starting generators: %w", err)
 	}
-	p := &placed{folder: folder, plan: filepath.Join(folder, "plan.yaml"), ended: b.Ended}
+	p := &placed{folder: folder, ended: b.Ended}
 	defer env.Undo(ctx, &err, p.Stop)
-	if err := os.WriteFile(p.plan, b.Plan, 0o600); err != nil {
-		return nil, fmt.Errorf("starting generators: %w", err)
-	}
 	for i := range b.Count {
 		name := fmt.Sprintf("generator-%d", i+1)
 		log := filepath.Join(folder, name+".log")
 		process, err := l.Launcher.Launch(ctx, env.Program{Name: name, Log: log, RunID: b.RunID,
-			Args: []string{"generate", "--plan", p.plan, "--index", strconv.Itoa(i),
+			Args: []string{"generate", "--plan", "/dev/stdin", "--index", strconv.Itoa(i),
 				"--out", filepath.Join(folder, name)}})
 		if err != nil {
 			return nil, err
@@ -55,6 +52,9 @@ func (l Local) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error)
 		one := local{process, name, log}
 		p.processes = append(p.processes, one)
 		p.followed.Go(func() { p.follow(i, one) })
+		// The plan has secrets, and so is in no file. Of one that does not read it follow tells.
+		_, _ = one.Input().Write(b.Plan)
+		_ = one.Input().Close()
 	}
 	return p, nil
 }
@@ -62,7 +62,6 @@ func (l Local) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error)
 // placed are generators that are processes of this machine.
 type placed struct {
 	folder    string
-	plan      string
 	processes []local
 	ended     func(int, string)
 	followed  sync.WaitGroup
@@ -81,7 +80,7 @@ type local struct {
 func (p *placed) follow(i int, one local) {
 	_, _ = io.Copy(io.Discard, one.Output()) // it prints nothing that matters, until its end
 	<-one.Done()
-	_ = errors.Join(one.Output().Close(), one.Input().Close()) // it is dead
+	_ = one.Output().Close() // it is dead
 	p.mu.Lock()
 	stopped := p.stopped
 	p.mu.Unlock()
@@ -118,9 +117,6 @@ func (p *placed) Stop(ctx context.Context) error {
 	p.followed.Wait()
 	for _, one := range p.processes { // what one that was killed has recorded is of no use
 		errs = append(errs, os.RemoveAll(filepath.Join(p.folder, one.name)))
-	}
-	if err := os.Remove(p.plan); err != nil && !errors.Is(err, os.ErrNotExist) {
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -9,7 +9,7 @@ import (
 // The paths of the coordinator's API, under which everything is JSON but the history's bytes. The
 // placeholder is the index of a generator.
 const (
-	clockPath   = "/v1/clock"
+	clockPath   = "/v1/generators/%d/clock"
 	joinPath    = "/v1/generators/%d/join"
 	beatPath    = "/v1/generators/%d/beat"
 	historyPath = "/v1/generators/%d/history"

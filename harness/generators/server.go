@@ -29,12 +29,10 @@ const (
 // routes are the coordinator's API.
 func (c *Coordinator) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+clockPath, func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, clockMessage{time.Since(c.epoch)})
-	})
 	for pattern, handle := range map[string]func(*member, *http.Request) (any, error){
-		"POST " + joinPath: c.join, "POST " + beatPath: c.beat, "GET " + historyPath: c.size,
-		"PUT " + historyPath: c.piece, "POST " + donePath: c.done, "POST " + failedPath: c.failed,
+		"GET " + clockPath: c.clock, "POST " + joinPath: c.join, "POST " + beatPath: c.beat,
+		"GET " + historyPath: c.size, "PUT " + historyPath: c.piece, "POST " + donePath: c.done,
+		"POST " + failedPath: c.failed,
 	} {
 		mux.HandleFunc(strings.Replace(pattern, "%d", "{index}", 1),
 			func(w http.ResponseWriter, r *http.Request) { c.serve(w, r, handle) })
@@ -123,6 +121,11 @@ func (c *Coordinator) join(m *member, r *http.Request) (any, error) {
 	return struct{}{}, err
 }
 
+// clock says what time it is here.
+func (c *Coordinator) clock(*member, *http.Request) (any, error) {
+	return clockMessage{time.Since(c.epoch)}, nil
+}
+
 // beat takes a generator's status and gives it its orders. One that is ready waits a little for
 // the order to begin.
 func (c *Coordinator) beat(m *member, r *http.Request) (any, error) {
@@ -173,26 +176,35 @@ func (c *Coordinator) size(m *member, _ *http.Request) (any, error) {
 	return sizeMessage{info.Size()}, nil
 }
 
-// piece appends a piece of a generator's history at the offset that it names, which must be where
-// the last one ended. One that is cut off is kept as far as it came.
-func (c *Coordinator) piece(m *member, r *http.Request) (_ any, err error) {
+// piece takes a piece of a generator's history. A disk that does not is the end.
+func (c *Coordinator) piece(m *member, r *http.Request) (any, error) {
 	m.upload.Lock()
 	defer m.upload.Unlock()
-	file, err := os.OpenFile(c.HistoryFile(m.Index), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	size, err := appendPiece(c.HistoryFile(m.Index), r)
+	if _, ours := errors.AsType[*os.PathError](err); ours {
+		c.update(func() { c.failLocked(fmt.Errorf("keeping the history of %s: %w", m.name(), err)) })
+	}
+	return sizeMessage{size}, err
+}
+
+// appendPiece appends a piece of a history at the offset that it names, which must be where the
+// last one ended. One that is cut off is kept as far as it came.
+func appendPiece(path string, r *http.Request) (size int64, err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	info, err := file.Stat()
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	if r.URL.Query().Get("offset") != strconv.FormatInt(info.Size(), 10) {
-		return nil, fmt.Errorf("a piece at %q, where %d bytes are here",
-			r.URL.Query().Get("offset"), info.Size())
+		return 0, fmt.Errorf("a piece at %q, where %d bytes are here", r.URL.Query().Get("offset"),
+			info.Size())
 	}
 	n, err := io.Copy(file, r.Body)
-	return sizeMessage{info.Size() + n}, err
+	return info.Size() + n, err
 }
 
 // done takes what a generator recorded, if its history has come whole; if not, that is thrown away.

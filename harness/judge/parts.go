@@ -51,8 +51,17 @@ func gate(f measure.Facts, parts []Part) (list []rundir.Validity, timing string)
 	}
 	states := []string{rundir.Clean, rundir.Noisy, rundir.NoTimes}
 	worst := 0
+	used := map[string]float64{} // cores, by machine
+	for _, p := range parts {
+		used[p.Host] += p.Generator.CPUCores
+	}
 	for i, p := range parts {
+		f := f
 		f.Generator, f.Cores = p.Generator, p.Cores
+		f.Generator.CPUCores = used[p.Host]
+		if len(used) > 1 && p.Generator.StealShare > measure.StealMost {
+			f.Quiet = nil // the quiet seconds are those of one machine
+		}
 		for k, v := range measure.Gate(f) {
 			if v.Class == rundir.Times {
 				v.Detail = fmt.Sprintf("generator %d of %d on %s: %s", i+1, len(parts), p.Host, v.Detail)

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,13 +48,16 @@ func TestOneClock(t *testing.T) {
 func TestTimesAreByGenerator(t *testing.T) {
 	n := rundir.Load{Scheduled: 100, Started: 100, OK: 100}
 	facts := measure.Facts{Counted: n, Recorded: n, Cores: 2,
-		Response: rundir.Percentiles{Count: 100, P50: 2e6, P90: 3e6, P99: 4e6}}
+		Response: rundir.Percentiles{Count: 100, P50: 2e6, P90: 3e6, P99: 4e6}, Sampled: true,
+		Quiet: &rundir.QuietTimes{TakenNS: 1, SpanNS: 9, Response: rundir.Percentiles{Count: 1000,
+			P50: 2e6, P90: 3e6, P99: 4e6}}}
 	for _, c := range []struct {
 		late   rundir.Generator
 		timing string
 	}{
 		{rundir.Generator{}, rundir.Clean},
 		{rundir.Generator{LagP99NS: 9e6}, rundir.Noisy},
+		{rundir.Generator{StealShare: 2 * measure.StealMost}, rundir.Noisy},
 		{rundir.Generator{LagP50NS: 9e6, LagP90NS: 9e6, LagP99NS: 9e6}, rundir.NoTimes},
 	} {
 		trial := partsOff(0, 0)
@@ -69,6 +73,26 @@ func TestTimesAreByGenerator(t *testing.T) {
 		}
 		if whole := measure.Gate(facts); len(list) != len(whole) {
 			t.Errorf("%d assumptions of two generators, %d of one", len(list), len(whole))
+		}
+	}
+}
+
+// TestGeneratorsOfOneMachine share its processors.
+func TestGeneratorsOfOneMachine(t *testing.T) {
+	n := rundir.Load{Scheduled: 100, Started: 100, OK: 100}
+	facts := measure.Facts{Counted: n, Recorded: n, Cores: 2}
+	for other, want := range map[string]bool{"a": false, "b": true} {
+		trial := partsOff(0, 0)
+		for i := range trial.Generators {
+			trial.Generators[i].Generator.CPUCores = 0.9
+		}
+		trial.Generators[1].Host = other
+		list, _ := gate(facts, trial.Generators)
+		i := slices.IndexFunc(list, func(v rundir.Validity) bool {
+			return v.Name == measure.GeneratorCPUName
+		})
+		if list[i].OK != want {
+			t.Errorf("on a and %s: %+v", other, list[i])
 		}
 	}
 }

@@ -177,6 +177,9 @@ func fingerprint(e rundir.Environment) string {
 	if e.Deploy != "" && e.Deploy != deploy.InProcess {
 		fmt.Fprintln(h, e.Deploy)
 	}
+	if e.Generators != "" {
+		fmt.Fprintln(h, e.Generators)
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.Components)) {
 		c := e.Components[name]
 		fmt.Fprintln(h, name, c.Kind, c.Version)

@@ -49,34 +49,26 @@ func TestACorrectDesignPasses(t *testing.T) {
 }
 
 func TestTheOrderOfSlots(t *testing.T) {
-	for _, test := range []struct {
-		oneByOne bool
-		want     []string
-	}{
-		{false, []string{"a 0", "b 0", "a 1", "b 1"}},
-		{true, []string{"a 0", "a 1", "b 0", "b 1"}},
-	} {
-		b := newBench(t, []string{"repeats=2"}, // what fails at once is in order too
-			design{name: "a", open: fails}, design{name: "b", open: fails})
-		b.opts.OneByOne = test.oneByOne
-		ran := []string{}
-		b.watcher.entering = func(s step) {
-			if s.phase == events.Prepare {
-				ran = append(ran, fmt.Sprintf("%s %d", s.Variant, s.Repeat.Repeat))
-			}
+	want := []string{"a 0", "b 0", "a 1", "b 1"}
+	b := newBench(t, []string{"repeats=2"}, // what fails at once is in order too
+		design{name: "a", open: fails}, design{name: "b", open: fails})
+	ran := []string{}
+	b.watcher.entering = func(s step) {
+		if s.phase == events.Prepare {
+			ran = append(ran, fmt.Sprintf("%s %d", s.Variant, s.Repeat.Repeat))
 		}
-		e := b.finish(t)
-		planned := []string{}
-		for i, slot := range e.stored.Manifest.Slots {
-			planned = append(planned, fmt.Sprintf("%s %d", slot.Variant, slot.Repeat))
-			r := e.variant(t, slot.Variant).Repeats[slot.Repeat]
-			if r.Order != i || slot.Order != i || r.Index != slot.Repeat {
-				t.Errorf("slot %d: %+v, repeat %d of order %d", i, slot, r.Index, r.Order)
-			}
+	}
+	e := b.finish(t)
+	planned := []string{}
+	for i, slot := range e.stored.Manifest.Slots {
+		planned = append(planned, fmt.Sprintf("%s %d", slot.Variant, slot.Repeat))
+		r := e.variant(t, slot.Variant).Repeats[slot.Repeat]
+		if r.Order != i || slot.Order != i || r.Index != slot.Repeat {
+			t.Errorf("slot %d: %+v, repeat %d of order %d", i, slot, r.Index, r.Order)
 		}
-		if !slices.Equal(ran, test.want) || !slices.Equal(planned, test.want) {
-			t.Errorf("one by one %v: ran %q, planned %q, want %q", test.oneByOne, ran, planned, test.want)
-		}
+	}
+	if !slices.Equal(ran, want) || !slices.Equal(planned, want) {
+		t.Errorf("ran %q, planned %q, want %q", ran, planned, want)
 	}
 }
 

@@ -67,9 +67,6 @@ type Options struct {
 	// Fitted and ProvokedBy are recorded; see rundir.RunInfo.
 	Fitted     *rundir.Fitted
 	ProvokedBy map[string][]string
-	// OneByOne runs all repeats of a variant before the next one, instead of
-	// every variant in turn.
-	OneByOne bool
 	// Tool, Argv and Reproduce are recorded.
 	Tool      rundir.Tool
 	Argv      []string
@@ -159,16 +156,12 @@ func (r *runner) recorded() (rundir.Summary, error) {
 }
 
 func (r *runner) run() (_ rundir.Summary, err error) {
-	order := rundir.Interleave
-	if r.OneByOne && !r.Scenario.SideBySide {
-		order = rundir.OneByOne
-	}
 	names := r.variantNames()
 	control := r.Control && len(names) > 1 && !r.Scenario.SideBySide
 	if control { // what changes during the run lies between the baseline's two runs
 		names = first(names, r.baseline())
 	}
-	slots := order(names, r.Scenario.Repeats)
+	slots := rundir.Interleave(names, r.Scenario.Repeats)
 	if control {
 		slots = rundir.WithControl(slots, r.baseline())
 	}

@@ -65,6 +65,9 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	s := &services{environment: describeHost(), kafka: map[sut.Service]fault.Target{},
 		stopGuard: func(bool) error { return nil }}
 	s.environment.BackendReason = r.BackendReason
+	if g := r.Generators; g != nil {
+		s.environment.Generators = fmt.Sprintf("%d on %s", g.Count, g.Engine.Name())
+	}
 	if r.Simulate != nil {
 		s.environment, err = r.Simulate.environment(r.BackendReason)
 		return s, err

@@ -236,7 +236,8 @@ func (r *runner) unprepared(slot rundir.Slot, err error) error {
 	if r.Target == "" || slot.Order > 0 || r.soft.Err() != nil {
 		return err
 	}
-	return &EnvironmentError{fmt.Errorf("the server at %s cannot be judged: %w", r.Target, err)}
+	return &EnvironmentError{fmt.Errorf("the server at %s cannot be judged: %w; it must speak the "+
+		"API in systems/%s/openapi.yaml", r.Target, err, r.System.Name)}
 }
 
 // closing closes something of the variant. What does not return, because an
@@ -282,10 +283,11 @@ func (r *runner) record(
 	if err != nil {
 		return err
 	}
+	whole := from.others == nil
 	defer func() {
 		err = errors.Join(err, w.Close())
 		t.Lost += w.Lost()
-		if err != nil && from.others != nil { // it does not tell of all
+		if err != nil && !whole { // it does not tell of all
 			err = errors.Join(err, os.Remove(r.dir.File(slot.History)))
 		}
 	}()
@@ -315,6 +317,7 @@ func (r *runner) record(
 	unwatch()
 	if from.others != nil && err == nil {
 		err = from.others.merge(w)
+		whole = err == nil
 	}
 	return errors.Join(err, faultErr, keepWindows(w, slices.Concat(t.faults, r.phases(result))))
 }

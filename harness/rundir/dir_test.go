@@ -269,14 +269,6 @@ func TestNamesDoNotCollide(t *testing.T) {
 	})
 }
 
-func TestInterleaved(t *testing.T) {
-	variants := []string{"a", "b"}
-	if rundir.Interleaved(rundir.OneByOne(variants, 2)) ||
-		!rundir.Interleaved(rundir.Interleave(variants, 2)) || !rundir.Interleaved(nil) {
-		t.Error("slots in turn are told from others wrongly")
-	}
-}
-
 // TestNamesBesideDiscard: a scenario's folder may go while the runs are listed.
 func TestNamesBesideDiscard(t *testing.T) {
 	root := t.TempDir()

@@ -1,7 +1,5 @@
 package rundir
 
-import "slices"
-
 // Manifest is run.json: what a run set out to do, written before it begins.
 // With the histories and audits it is enough to judge a run that was killed.
 type Manifest struct {
@@ -43,18 +41,6 @@ func Interleave(variants []string, repeats int) []Slot {
 	return slots
 }
 
-// OneByOne returns the slots of a run in which every variant has all its
-// repeats before the next one begins (AABBCC).
-func OneByOne(variants []string, repeats int) []Slot {
-	slots := make([]Slot, 0, len(variants)*repeats)
-	for _, variant := range variants {
-		for repeat := range repeats {
-			slots = append(slots, slotOf(variant, repeat, len(slots)))
-		}
-	}
-	return slots
-}
-
 // WithControl appends a second run of the baseline, which shows how far it differs from
 // itself between the first and the last repeat.
 func WithControl(slots []Slot, baseline string) []Slot {
@@ -88,13 +74,4 @@ func slotOf(variant string, repeat, order int) Slot {
 		Audit:    AuditName(variant, repeat),
 		Timeline: TimelineName(variant, repeat),
 	}
-}
-
-// Interleaved says whether the slots that were planned are in the order of Interleave: no
-// variant is repeated before each has had its turn.
-func Interleaved(slots []Slot) bool {
-	planned := slices.DeleteFunc(slices.Clone(slots), func(s Slot) bool {
-		return s.Control || s.Again != nil
-	})
-	return slices.IsSortedFunc(planned, func(a, b Slot) int { return a.Repeat - b.Repeat })
 }

@@ -179,7 +179,7 @@ func (r *Run) Summary() (Summary, error) {
 	}
 	err = decodeVersioned(filepath.Join(r.Path, SummaryFile), data, &s, ourMajor)
 	if errors.Is(err, ErrOlder) {
-		return s, fmt.Errorf("%w: stampede check %s judges the run again and writes it anew", err,
+		return s, fmt.Errorf("%w: `stampede check %s` judges the run again and writes it anew", err,
 			r.Path)
 	}
 	if err != nil {

@@ -216,7 +216,7 @@ func TestUnreadable(t *testing.T) {
 		{"newer major", "summary.json", "schema version 3.0.0 is newer than " + rundir.SchemaVersion +
 			": read it with a newer stampede", replace(rundir.SchemaVersion, "3.0.0")},
 		{"older major", "summary.json", "schema version 1.2.0 is older than " +
-			rundir.SchemaVersion + ": an older stampede wrote it: stampede check ",
+			rundir.SchemaVersion + ": an older stampede wrote it: `stampede check ",
 			replace(rundir.SchemaVersion, "1.2.0")},
 		{"manifest much older", "run.json", "schema version 0.9.0 is older",
 			replace(rundir.SchemaVersion, "0.9.0")},

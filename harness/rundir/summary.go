@@ -194,6 +194,8 @@ type Environment struct {
 	Deploy string `json:"deploy,omitempty"`
 	// Proxied is true when a TCP proxy stood before the stores.
 	Proxied bool `json:"proxied"`
+	// Generators is who offered the load in place of the run's process: how many, and on what.
+	Generators string `json:"generators,omitempty"`
 }
 
 // Simulation is the Backend of a run in virtual time, in which nothing was measured.

@@ -506,6 +506,7 @@ func standsOn(e rundir.Environment) []words.Fact {
 		words.Fact{Term: "limit of memory", Value: words.SizeOf(e.MemoryLimitBytes)},
 		words.Fact{Term: "TCP proxy before the stores", Value: words.YesNo(e.Proxied)},
 		words.Fact{Term: "deployment", Value: e.Deploy},
+		words.Fact{Term: "generators", Value: e.Generators},
 	)
 	for _, name := range words.SortedKeys(e.Components) {
 		c := e.Components[name]

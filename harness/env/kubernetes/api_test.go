@@ -37,6 +37,8 @@ type api struct {
 	denied []string
 	// slow is how often a deleted Job is still found, failing how often a deletion is not possible.
 	slow, failing int
+	// away is how often Jobs cannot be listed.
+	away int
 	// old is the API server of a cluster that knows no limits for each index.
 	old bool
 }
@@ -144,6 +146,10 @@ func matching[T any](r *http.Request, all iter.Seq[T], labelled func(T) map[stri
 }
 
 func (a *api) listJobs(r *http.Request) (any, int) {
+	if a.away > 0 {
+		a.away--
+		return nil, http.StatusServiceUnavailable
+	}
 	return matching(r, maps.Values(a.jobs),
 		func(job batch.Job) map[string]string { return job.Labels }), http.StatusOK
 }

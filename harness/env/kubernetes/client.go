@@ -24,27 +24,50 @@ const answerBound = 20 * time.Second
 // cluster is a client of one namespace. Of client-go it has the configuration and the transport:
 // the typed clients would bring the types of every API group, 23 MB.
 type cluster struct {
-	http      *http.Client
-	base      *url.URL
-	host      string // for people
-	namespace string
+	http  *http.Client
+	base  *url.URL
+	host  string // for people
+	place Place
+}
+
+// Place is a namespace of a cluster.
+type Place struct {
+	// Context is that of the configuration (KUBECONFIG); "" is the current one, or the pod's own
+	// cluster.
+	Context string
+	// Namespace is where Jobs are; "" is the context's, or the pod's.
+	Namespace string
+}
+
+// Resolve says which place that is now. It sends no request.
+func (p Place) Resolve() (Place, error) {
+	c, err := p.connect()
+	if err != nil {
+		return p, err
+	}
+	c.close()
+	return c.place, nil
 }
 
 // connect makes a client from the configuration. It sends no request.
-func connect(namespace string) (*cluster, error) {
+func (p Place) connect() (*cluster, error) {
 	files := clientcmd.NewDefaultClientConfigLoadingRules()
 	files.WarnIfAllMissing = false // the error below says it
-	overrides := &clientcmd.ConfigOverrides{}
-	overrides.Context.Namespace = namespace
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: p.Context}
+	overrides.Context.Namespace = p.Namespace
 	given := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(files, overrides)
 	config, err := given.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, errors.New("no Kubernetes is configured: KUBECONFIG names the file that says where " +
 			"one is, without it ~/.kube/config is read")
 	}
-	c := &cluster{}
+	c := &cluster{place: p}
 	if err == nil {
-		c.namespace, _, err = given.Namespace()
+		c.place.Namespace, _, err = given.Namespace()
+	}
+	if err == nil && p.Context == "" {
+		raw, _ := given.RawConfig() // in a pod without one there is no context
+		c.place.Context = raw.CurrentContext
 	}
 	if err == nil {
 		c.base, _, err = rest.DefaultServerUrlFor(config)
@@ -74,7 +97,7 @@ func (c *cluster) do(ctx context.Context, method, resource string, body, into an
 	if err != nil {
 		return fmt.Errorf("write a request: %w", err)
 	}
-	where := strings.TrimSuffix(c.base.String(), "/") + group + "/namespaces/" + c.namespace
+	where := strings.TrimSuffix(c.base.String(), "/") + group + "/namespaces/" + c.place.Namespace
 	if body == nil {
 		text = nil
 	}

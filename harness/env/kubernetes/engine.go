@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"stampede/harness/env"
+	"stampede/harness/sut"
 )
 
 const (
@@ -25,11 +26,10 @@ const (
 	dryRun = "?dryRun=All"
 )
 
-// Engine places generators in the cluster of KUBECONFIG, or of ~/.kube/config, in its current
-// context; in a pod without either, in the pod's own cluster.
+// Engine places generators in the cluster of KUBECONFIG, or of ~/.kube/config; in a pod without
+// either, in the pod's own cluster.
 type Engine struct {
-	// Namespace is the Job's; "" is the context's, or the pod's.
-	Namespace string
+	Place
 	// Image is stampede's: one of a registry, best by its digest, NAME@sha256:…, or one that every
 	// node has.
 	Image string
@@ -43,7 +43,7 @@ func (Engine) Name() string { return "kubernetes" }
 // Available implements env.Engine. It tries every request that a run cannot do without, as a dry
 // run. Only a kubelet can tell whether a node can get the image.
 func (e Engine) Available(ctx context.Context) error {
-	c, err := connect(e.Namespace)
+	c, err := e.connect()
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (c *cluster) make(ctx context.Context, job *batch.Job, query string) error 
 
 // Start implements env.Engine.
 func (e Engine) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error) {
-	c, err := connect(e.Namespace)
+	c, err := e.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -110,27 +110,17 @@ func (e Engine) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error
 	return p, nil
 }
 
-// Where resolves the namespace.
-func (e Engine) Where() (namespace string, err error) {
-	c, err := connect(e.Namespace)
-	if err != nil {
-		return "", err
-	}
-	c.close()
-	return c.namespace, nil
-}
-
-// RemoveRun removes the generators of a run from a namespace, whoever placed them.
-func RemoveRun(ctx context.Context, namespace, runID string) error {
-	_, _, err := removeWhere(ctx, namespace, env.RunLabel+"="+runID, false,
+// RemoveRun removes the generators of a run, whoever placed them.
+func (p Place) RemoveRun(ctx context.Context, runID string) error {
+	_, _, err := p.removeWhere(ctx, env.RunLabel+"="+runID, false,
 		func(*batch.Job) (kept string) { return "" })
 	return err
 }
 
-// Sweep removes from a namespace the generators whose run was a process of this machine and is
+// Sweep removes the generators whose run was a process of this machine and is
 // dead, and names their Jobs and those that are left. A dry one removes nothing.
-func Sweep(ctx context.Context, namespace string, dry bool) (removed, left []string, err error) {
-	return removeWhere(ctx, namespace, env.RunLabel, dry, func(job *batch.Job) (kept string) {
+func (p Place) Sweep(ctx context.Context, dry bool) (removed, left []string, err error) {
+	return p.removeWhere(ctx, env.RunLabel, dry, func(job *batch.Job) (kept string) {
 		return env.OwnerIn(job.Annotations).Kept()
 	})
 }
@@ -138,9 +128,9 @@ func Sweep(ctx context.Context, namespace string, dry bool) (removed, left []str
 // removeWhere removes the Jobs that have a label and that nothing keeps, and names them and the
 // others, with the reason. It passes over those that are being deleted already: one with a pod on a
 // dead node may be so for ever.
-func removeWhere(ctx context.Context, namespace, label string, dry bool,
+func (p Place) removeWhere(ctx context.Context, label string, dry bool,
 	kept func(*batch.Job) string) (removed, left []string, err error) {
-	c, err := connect(namespace)
+	c, err := p.connect()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,14 +138,16 @@ func removeWhere(ctx context.Context, namespace, label string, dry bool,
 	ctx, cancel := context.WithTimeout(ctx, goneBound)
 	defer cancel()
 	var list batch.JobList
-	err = c.do(ctx, "GET", "jobs?labelSelector="+url.QueryEscape(label), nil, &list)
+	asking, answered := context.WithTimeout(ctx, answerBound)
+	defer answered()
+	err = c.insist(asking, "GET", "jobs?labelSelector="+url.QueryEscape(label), &list)
 	if err != nil {
 		return nil, nil, err
 	}
 	var errs []error
 	for i := range list.Items {
 		job := &list.Items[i]
-		name, why := fmt.Sprintf("job %s of namespace %s", job.Name, c.namespace), kept(job)
+		name, why := fmt.Sprintf("job %s of namespace %s", job.Name, c.place.Namespace), kept(job)
 		if job.DeletionTimestamp != nil {
 			why = "the cluster is deleting it"
 		}
@@ -174,26 +166,32 @@ func removeWhere(ctx context.Context, namespace, label string, dry bool,
 	return removed, left, errors.Join(errs...)
 }
 
-// remove deletes a Job and waits until it is gone, whatever the API server answers meanwhile. With
-// foreground deletion its pods and its Secret go first.
+// remove deletes a Job and waits until it is gone. With foreground deletion its pods and its
+// Secret go first.
 func (c *cluster) remove(ctx context.Context, name string) error {
-	method, resource := "DELETE", "jobs/"+name+"?propagationPolicy=Foreground"
+	err := c.insist(ctx, "DELETE", "jobs/"+name+"?propagationPolicy=Foreground", nil)
+	for err == nil && sut.Pause(ctx, goneLook) {
+		err = c.insist(ctx, "GET", "jobs/"+name, nil)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case ctx.Err() == nil:
+		return err
+	}
+	return errors.Join(err, fmt.Errorf("the pods of job %s have not ended in time; the cluster "+
+		"removes them when they have (kubectl -n %s get pods -o wide -l %s=%[1]s)", name,
+		c.place.Namespace, env.ClusterLabel))
+}
+
+// insist sends a request again until ctx is over or the API server has answered for good: while
+// it restarts it may say anything.
+func (c *cluster) insist(ctx context.Context, method, resource string, into any) error {
 	for {
-		err := c.do(ctx, method, resource, nil, nil)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		err := c.do(ctx, method, resource, nil, into)
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
+			apierrors.IsUnauthorized(err) || !sut.Pause(ctx, goneLook) {
 			return err
-		case err == nil:
-			method, resource = "GET", "jobs/"+name
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(err, fmt.Errorf("the pods of job %s have not ended in time; the cluster "+
-				"removes them when they have (kubectl -n %s get pods -o wide -l %s=%[1]s)", name,
-				c.namespace, env.ClusterLabel))
-		case <-time.After(goneLook):
 		}
 	}
 }

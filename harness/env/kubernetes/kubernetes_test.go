@@ -128,13 +128,19 @@ func badFile(t *testing.T) string {
 	return file
 }
 
-// TestWhere is the namespace that was asked for, or the context's.
-func TestWhere(t *testing.T) {
+// TestResolve is the namespace that was asked for, or the context's, and that context: another
+// one that becomes the current one later is not used.
+func TestResolve(t *testing.T) {
 	serving(t)
 	for given, want := range map[string]string{"": "loads", "other": "other"} {
-		if got, err := (Engine{Namespace: given}).Where(); err != nil || got != want {
+		got, err := Place{Namespace: given}.Resolve()
+		if err != nil || got != (Place{Context: "c", Namespace: want}) {
 			t.Errorf("%q is %q (%v), want %q", given, got, err, want)
 		}
+	}
+	_, err := Place{Context: "gone"}.Resolve()
+	if err == nil || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("a context that is not there: %v", err)
 	}
 }
 
@@ -144,7 +150,7 @@ func TestShow(t *testing.T) {
 	const file = "../../../docker/kubernetes/generators.yaml"
 	b := batchOf(4, nil)
 	b.RunID = "0123abcd"
-	shown, err := Engine{Namespace: "stampede", Image: "registry.example/stampede@sha256:0123"}.Show(b)
+	shown, err := Engine{Place{Namespace: "stampede"}, "registry.example/stampede@sha256:0123"}.Show(b)
 	if err != nil || strings.Contains(shown, "hush") {
 		t.Fatalf("%v\n%s", err, shown)
 	}
@@ -188,7 +194,7 @@ func TestSweep(t *testing.T) {
 	going.DeletionTimestamp = &meta.Time{Time: time.Now()}
 	a.jobs["going"] = going
 	for _, dry := range []bool{true, false} {
-		removed, left, err := Sweep(t.Context(), "", dry)
+		removed, left, err := Place{}.Sweep(t.Context(), dry)
 		if err != nil || !slices.Equal(removed, []string{"job dead of namespace loads"}) {
 			t.Errorf("dry %t: %q, %v", dry, removed, err)
 		}
@@ -203,11 +209,13 @@ func TestSweep(t *testing.T) {
 			t.Errorf("dry %t: there are %d, the dead one %t", dry, a.left(), there)
 		}
 	}
-	if err := RemoveRun(t.Context(), "loads", "living"); err != nil || a.left() != 3 {
+	a.away = 2 // the API server restarts just then
+	err = Place{Namespace: "loads"}.RemoveRun(t.Context(), "living")
+	if err != nil || a.left() != 3 {
 		t.Errorf("%d are left: %v", a.left(), err)
 	}
 	a.denied = []string{"GET jobs"}
-	if _, _, err := Sweep(t.Context(), "", false); err == nil {
+	if _, _, err := (Place{}).Sweep(t.Context(), false); err == nil {
 		t.Error("a sweep that may not look finds nothing wrong")
 	}
 }

@@ -53,11 +53,11 @@ func kfakeVersion() string {
 func kfakeRecipe(program Program, spec env.Spec) (recipe, error) {
 	if spec.Kafka.Brokers > 1 {
 		return recipe{}, fmt.Errorf("%d brokers need the real kafka, and there is %w; "+
-			"stampede doctor --fix installs it", spec.Kafka.Brokers, errNoJava)
+			"`stampede doctor --fix` installs it", spec.Kafka.Brokers, errNoJava)
 	}
 	if len(spec.Kafka.Settings) > 0 {
 		return recipe{}, fmt.Errorf("stores.kafka.settings are the real kafka's, and there is %w; "+
-			"stampede doctor --fix installs it", errNoJava)
+			"`stampede doctor --fix` installs it", errNoJava)
 	}
 	brokers, _, err := admin.KafkaBrokers(spec)
 	if err != nil {

@@ -42,7 +42,7 @@ func (Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
 		found = append(found, program.String())
 	}
 	if len(missing) > 0 {
-		return false, strings.Join(missing, "; ") + " (stampede doctor --fix installs what is missing)"
+		return false, strings.Join(missing, "; ")
 	}
 	return true, strings.Join(found, ", ")
 }

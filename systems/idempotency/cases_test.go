@@ -205,6 +205,22 @@ func answerCases() []verdictCase {
 			unknown(&e.Records[1])
 			e.op(annsReuse).Start, e.op(annsReuse).End = 985*ms, 999*ms
 		}, ""},
+		{other, "nobody else has used the key", fail, func(e *evidence) {
+			denied(e.again(bobsCharge, 12*ms))
+		}, `operation 16 was denied at 17ms for another request with "key-2", and there was none`},
+		{other, "who did came later", fail, told(50*ms, denied), "operation 8 was denied at 55ms"},
+		{other, "who did was refused for another reason", pass, func(e *evidence) {
+			suttest.Deny(&e.Records[0], sut.ErrRefused)
+			suttest.Deny(&e.Records[1], sut.ErrRefused)
+		}, ""},
+		{other, "in progress, and nobody else has sent it", fail, func(e *evidence) {
+			suttest.Deny(&e.Records[2], idem.ErrInProgress)
+			suttest.Deny(&e.Records[3], idem.ErrInProgress)
+		}, "operation 16 was denied at 20ms"},
+		{other, "in progress, sent before with an unknown outcome", pass, func(e *evidence) {
+			unknown(&e.Records[2])
+			suttest.Deny(&e.Records[3], idem.ErrInProgress)
+		}, ""},
 		{other, "nobody tried", maybe, func(e *evidence) {
 			suttest.Deny(e.op(annsOther), idem.ErrInProgress)
 		}, "no request was told that its key was used for another one"},
@@ -256,6 +272,10 @@ func keyCases() []verdictCase {
 			k.DoneNS += int64(ms)
 			e.Audit.Keys = append(e.Audit.Keys, k)
 		}, "2 at once, of at most 1"},
+		{time1, "used again, and not answered yet", pass, func(e *evidence) {
+			e.Audit.Keys = append(e.Audit.Keys, idempotency.KeyRow{ID: bobsCharge + 2, Key: "key-2",
+				State: "started"})
+		}, ""},
 		{time1, "nothing was forgotten yet", maybe, func(e *evidence) {
 			e.Audit.Charges, e.Audit.Keys = e.Audit.Charges[:5], e.Audit.Keys[:5]
 			unknown(e.op(annsReuse))

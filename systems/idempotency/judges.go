@@ -34,6 +34,7 @@ func invariants(p Params) []check.Invariant {
 		Most: map[string]time.Duration{reapLag: longestLag}}
 	paid := check.Effects{Table: chargeFact, Kind: check.Named(KindCharge)}
 	single := check.Capacity{Table: chargeFact, By: check.ByKey, Most: 1}
+	answered := func(f *check.Fact) bool { return f.State == done || f.State == gone }
 	return []check.Invariant{
 		s.State(ChargedOnce, "while its answer is kept, a key is charged once, however often it is "+
 			"sent and to how many servers", single.Spans(), together),
@@ -41,17 +42,16 @@ func invariants(p Params) []check.Invariant {
 			"and acknowledged, and no other", check.AckedDurable(paid), check.NoPhantom(paid), asAsked()),
 		s.State(SameAnswer, "while its answer is kept, a request is answered the same, field by field, "+
 			"and not denied", sameAnswer(ttl)),
-		s.State(OtherBodyRefused, "while its answer is kept, a key does not stand for two requests",
-			otherBody(ttl)),
+		s.State(OtherBodyRefused, "while its answer is kept, a key does not stand for two requests, and "+
+			"no request is denied because of another one that was never sent", otherBody(ttl), explained()),
 		s.State(NothingStuck, "at rest no key is in progress, and every kept answer is of a charge that "+
 			"was made", check.Quiescent(keyFact, started, charged),
 			check.Agree(check.Pair{A: keyFact, B: chargeFact, Subset: true,
-				By:  check.ByOp | check.ByKey | check.ByName,
-				OfA: func(f *check.Fact) bool { return f.State == done || f.State == gone }})),
+				By: check.ByOp | check.ByKey | check.ByName, OfA: answered})),
 		s.State(KeptForItsTime, "every acknowledged answer is kept, once, for its time, and then "+
 			"forgotten",
 			check.AckedDurable(check.Effects{Table: keyFact, Kind: check.Named(KindCharge)}),
-			check.Capacity{Table: keyFact, By: check.ByKey, Most: 1}.Spans(),
+			check.Capacity{Table: keyFact, By: check.ByKey, Most: 1, Counts: answered}.Spans(),
 			check.InTime(check.Bound{Table: keyFact, Kind: check.Named(KindCharge), Ended: []string{gone},
 				Open: []string{done}, NotBefore: ttl, Within: ttl, Grain: time.Millisecond,
 				Slack: reapLag})),
@@ -210,6 +210,37 @@ func otherBody(ttl time.Duration) check.Clause {
 				}
 			})
 			r.Need(denied > 0, "no request was told that its key was used for another one")
+		}
+	}
+}
+
+// explained is the clause that a denial has a cause: an earlier request with the key that was not
+// denied itself. What is in progress may be an attempt at the same operation; what the key was used
+// for is another one.
+func explained() check.Clause {
+	type request struct {
+		op    uint64
+		start time.Duration
+	}
+	return func(r *check.Run) func() {
+		sent, denied := map[string][]request{}, []history.Record{}
+		r.See(func(rec *history.Record) {
+			if sut.RefusedFor(rec, idem.ErrOtherBody) || sut.RefusedFor(rec, idem.ErrInProgress) {
+				denied = append(denied, *rec)
+				return
+			}
+			sent[rec.Op.Key] = append(sent[rec.Op.Key], request{rec.Op.ID, rec.Start})
+		}, KindCharge)
+		return func() {
+			for _, rec := range denied {
+				inProgress := sut.RefusedFor(&rec, idem.ErrInProgress)
+				if !slices.ContainsFunc(sent[rec.Op.Key], func(q request) bool {
+					return q.start <= rec.End && (inProgress || q.op != rec.Op.ID)
+				}) {
+					r.Violate([]uint64{rec.Op.ID}, "operation %d was denied at %v for another request with "+
+						"%q, and there was none: %q", rec.Op.ID, rec.End, rec.Op.Key, rec.Err)
+				}
+			}
 		}
 	}
 }

@@ -94,6 +94,8 @@ func attemptCases() []verdictCase {
 		{kept, "twice", fail, func(e *evidence) {
 			e.Audit.Attempts = append(e.Audit.Attempts, e.Audit.Attempts[0])
 		}, "there are"},
+		{kept, "a product is called unknown", fail, denied(checkout.ErrUnknownProduct),
+			"as if there were no such thing"},
 		{kept, "no audit", maybe, noAudit, "audit"},
 
 		{ends, "all have ended", pass, nothing, ""},
@@ -141,6 +143,17 @@ func attemptCases() []verdictCase {
 		{ends, "a token that was given is unknown to who asks", fail, each(checkout.KindPoll,
 			history.OK, func(r *history.Record) { suttest.Deny(r, checkout.ErrUnknownToken) }),
 			"its token was unknown to a poll"},
+		{ends, "a token is unknown between two answers, the later recorded first", fail,
+			func(e *evidence) {
+				one := e.Records[slices.IndexFunc(e.Records, func(r history.Record) bool {
+					return r.Op.Kind == checkout.KindPoll && over.Match(r.Reply.Body)
+				})]
+				one.Start, one.End = time.Hour, time.Hour
+				e.Records = slices.Insert(e.Records, 0, one)
+				one.Start, one.End = time.Minute, time.Minute
+				suttest.Deny(&one, checkout.ErrUnknownToken)
+				e.Records = append(e.Records, one)
+			}, "its token was unknown to a poll"},
 		{ends, "one has left and was not told", pass, each(checkout.KindLeave, history.OK, unknown), ""},
 		{ends, "one that has left is there again", fail, func(e *evidence) {
 			a := e.first("left")
@@ -193,21 +206,23 @@ func attemptCases() []verdictCase {
 			o.Key, o.User = "more", "x"
 			e.Audit.Orders = append(e.Audit.Orders, o)
 		}, "there are"},
-		{one, "told of another attempt, which there is", pass, otherAttempt, ""},
+		{one, "told of another attempt, which there is", pass, denied(checkout.ErrJoined), ""},
 		{one, "told of another attempt, and there is none", fail, func(e *evidence) {
-			otherAttempt(e)
+			denied(checkout.ErrJoined)(e)
 			e.Records[len(e.Records)-1].Op.Client = "nobody"
 		}, "and never had one"},
 		{one, "no orders", maybe, func(e *evidence) { e.Audit.Orders = nil }, "no orders"},
 	}
 }
 
-// otherAttempt has somebody who has joined join again, who is told so.
-func otherAttempt(e *evidence) {
-	r := *e.record(e.Audit.Attempts[0].ID)
-	r.Op.ID += 1 << 40
-	suttest.Deny(&r, checkout.ErrJoined)
-	e.Records = append(e.Records, r)
+// denied has the first who has joined join again at the same time, which is refused.
+func denied(why error) func(*evidence) {
+	return func(e *evidence) {
+		r := *e.record(e.Audit.Attempts[0].ID)
+		r.Op.ID += 1 << 40
+		suttest.Deny(&r, why)
+		e.Records = append(e.Records, r)
+	}
 }
 
 // moneyCases are about units and money.
@@ -372,6 +387,14 @@ func excessCases() []verdictCase {
 				Cancelled: append([]string{}, keys...), AtNS: 100 + int64(time.Hour)}}
 		}
 	}
+	// ended cancels the oldest, of the 17 for which two units were bought.
+	ended := func(at int64) func(*evidence) {
+		return func(e *evidence) {
+			settled(2)(e)
+			o := &e.Audit.Orders[len(e.Audit.Orders)-17]
+			o.State, o.EndedNS = "cancelled", at
+		}
+	}
 	return []verdictCase{
 		{excess, "none", pass, nothing, ""},
 		{excess, "bought", pass, settled(2), ""},
@@ -389,6 +412,8 @@ func excessCases() []verdictCase {
 			settled(2)(e)
 			e.Audit.Settlements = append(e.Audit.Settlements, e.Audit.Settlements[0])
 		}, "17 orders for 17 units; 2 were"},
+		{excess, "one was cancelled after the count", pass, ended(100 + int64(time.Hour) - 1), ""},
+		{excess, "one was cancelled before it", fail, ended(100), "16 orders for 15 units; 2 were"},
 		{excess, "one was only said to be", fail, func(e *evidence) {
 			settled(0, "16", "15")(e)
 			e.Audit.Orders[len(e.Audit.Orders)-1].State = "paid"
@@ -472,6 +497,19 @@ func edgeCases() []verdictCase {
 			}
 		}
 	}
+	// then adds a record after the last one.
+	then := func(first func(*evidence), change func(*history.Record)) func(*evidence) {
+		return func(e *evidence) {
+			first(e)
+			r := e.Records[len(e.Records)-1]
+			change(&r)
+			e.Records = append(e.Records, r)
+		}
+	}
+	limited := func(r *history.Record) {
+		r.Op.ID++
+		suttest.Deny(r, checkout.ErrRateLimited)
+	}
 	struck := func(and func(*evidence)) func(*evidence) {
 		return func(e *evidence) {
 			e.Windows = []history.Window{{Kind: history.FaultWindow, Fault: "kill redis",
@@ -488,6 +526,19 @@ func edgeCases() []verdictCase {
 		{limits, "at the rate by the limiter's clock", pass, noted(40, 200*ms), ""},
 		{limits, "twice, where Redis was struck", pass, struck(passed(20, 0)), ""},
 		{limits, "more than that", fail, struck(passed(21, 0)), "the limit is 20"},
+		{limits, "a burst, of which one is sent again", pass, then(passed(10, 0),
+			func(r *history.Record) { r.Start, r.End = 50*ms, 55*ms }), ""},
+		{limits, "denied after a burst", pass, then(passed(10, 0), limited), ""},
+		{limits, "denied before its end", fail, then(passed(9, 0), limited), "it had sent 10 joins"},
+		{limits, "denied before it was sent", fail, then(passed(10, 10*ms),
+			func(r *history.Record) {
+				limited(r)
+				r.Start, r.End = 50*ms, 51*ms
+			}), "x from 1.2.3.4 was denied at 51ms"},
+		{limits, "denied after a burst of the address", pass, func(e *evidence) {
+			e.P.UserBurst = 100
+			then(passed(20, 0), limited)(e)
+		}, ""},
 		{limits, "nobody was limited", maybe, each(checkout.KindJoin, history.Refused,
 			func(r *history.Record) { r.Code = "already_joined" }), "nobody was limited"},
 	}

@@ -141,7 +141,7 @@ func API() *api.Table[Shop] {
 			{Status: http.StatusNotFound, Is: ErrUnknownToken},
 			{Status: http.StatusConflict, Is: ErrNotWaiting}},
 		MaxBody: 4 << 10,
-		Reset:   ResetRequest{}, ResetMeans: "Begin with nothing sold.",
+		Reset:   ResetRequest{}, ResetMeans: "Begin with nothing sold, and all limits unused.",
 		Begin: func(params any) (any, error) {
 			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{Products: p.Products, Units: p.Units, UserRate: p.UserRate,

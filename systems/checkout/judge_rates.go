@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"stampede/harness/api"
 	"stampede/harness/check"
@@ -15,46 +16,53 @@ import (
 // their address: in no span of time more than the burst, and what the rate gives in that span.
 //
 // By the limiter's clock, attempts are judged at the moment that the limiter noted. By the
-// driver's, an acknowledged join was let through between its start and its end. A limiter whose
+// driver's, an acknowledged join was let through once, between when it was first sent and when it
+// was first acknowledged: sent again, it may be answered without the limiter. A limiter whose
 // store was struck by a fault may have forgotten what it had counted, and then grants each burst
 // once more for every fault.
 func limited(p Params) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
-		table, passes, from, denied := API(), map[subject][]check.Pass{}, map[uint64]string{}, 0
+		table, ops, asked := API(), check.Operations{}, map[uint64]JoinRequest{}
+		sent, denied := map[subject][]time.Duration{}, []history.Record{}
 		r.See(func(rec *history.Record) {
 			req, err := api.RequestOf[JoinRequest](table, rec.Op)
-			from[rec.Op.ID] = req.IP
-			if sut.RefusedFor(rec, ErrRateLimited) {
-				denied++
+			if err != nil {
+				return
 			}
-			if rec.Outcome == history.OK && err == nil {
-				one := check.Pass{Op: rec.Op.ID, From: int64(rec.Start), To: int64(rec.End)}
-				passes[subject{"user", req.User}] = append(passes[subject{"user", req.User}], one)
-				passes[subject{"address", req.IP}] = append(passes[subject{"address", req.IP}], one)
+			ops.Add(rec)
+			asked[req.ID] = req
+			enter(sent, req.User, req.IP, rec.Start)
+			if sut.RefusedFor(rec, ErrRateLimited) {
+				denied = append(denied, *rec)
 			}
 		}, KindJoin)
 		return func() {
-			faults := 0
+			l := limits{r, p, 1}
 			for _, f := range r.Faults() {
 				if check.Strikes(f, "redis", "kill", "power-loss", "restart") {
-					faults++
+					l.more++
 				}
 			}
-			l := limits{r: r, Params: p, more: 1 + faults}
+			l.reached(sent, asked, denied)
+			passes, noted := map[subject][]check.Pass{}, map[subject][]check.Pass{}
+			for _, id := range slices.Sorted(maps.Keys(ops)) {
+				if op := ops[id]; op.Outcome == history.OK {
+					enter(passes, asked[id].User, asked[id].IP, check.Pass{Op: id, From: int64(op.Start),
+						To: int64(op.End)})
+				}
+			}
 			l.judge("the driver's clock", passes)
-			noted := map[subject][]check.Pass{}
 			for _, t := range a.Attempts {
-				if ip, asked := from[t.ID]; asked && ip != t.IP {
-					r.Violate([]uint64{t.ID}, "attempt %s came from %s, and was counted for %q", t.Token, ip, t.IP)
+				if req, known := asked[t.ID]; known && req.IP != t.IP {
+					r.Violate([]uint64{t.ID}, "attempt %s came from %s, and was counted for %q", t.Token, req.IP,
+						t.IP)
 				}
 				if t.PassedNS != 0 {
-					one := check.Pass{Op: t.ID, From: t.PassedNS, To: t.PassedNS}
-					noted[subject{"user", t.User}] = append(noted[subject{"user", t.User}], one)
-					noted[subject{"address", t.IP}] = append(noted[subject{"address", t.IP}], one)
+					enter(noted, t.User, t.IP, check.Pass{Op: t.ID, From: t.PassedNS, To: t.PassedNS})
 				}
 			}
 			l.judge("the limiter's clock", noted)
-			r.Need(denied > 0, "nobody was limited")
+			r.Need(len(denied) > 0, "nobody was limited")
 		}
 	})
 }
@@ -62,10 +70,38 @@ func limited(p Params) check.Clause {
 // subject is whom a limit is about.
 type subject struct{ kind, name string }
 
+// enter adds something to the lists of a user and an address.
+func enter[T any](lists map[subject][]T, user, ip string, one T) {
+	for _, who := range []subject{{"user", user}, {"address", ip}} {
+		lists[who] = append(lists[who], one)
+	}
+}
+
 type limits struct {
 	r *check.Run
 	Params
 	more int // bursts that a user or an address may have
+}
+
+// reached is broken by a join that was denied although neither its user nor its address had sent
+// more than a burst, this one included. A bucket is full at first and only joins take from it; what
+// a limiter forgets fills it.
+func (l limits) reached(
+	sent map[subject][]time.Duration, asked map[uint64]JoinRequest, denied []history.Record,
+) {
+	for _, list := range sent {
+		slices.Sort(list)
+	}
+	for _, rec := range denied {
+		req := asked[rec.Op.ID]
+		user, _ := slices.BinarySearch(sent[subject{"user", req.User}], rec.End+1)
+		ip, _ := slices.BinarySearch(sent[subject{"address", req.IP}], rec.End+1)
+		if user <= l.UserBurst && ip <= l.IPBurst {
+			l.r.Violate([]uint64{rec.Op.ID}, "%s from %s was denied at %v, when it had sent %d joins and "+
+				"the address %d; the limits are %d and %d at once", req.User, req.IP, rec.End, user, ip,
+				l.UserBurst, l.IPBurst)
+		}
+	}
 }
 
 func (l limits) judge(clock string, passes map[subject][]check.Pass) {

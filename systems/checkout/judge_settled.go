@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stampede/harness/check"
+	"stampede/harness/history"
 )
 
 // settled is the clause that at rest no product has more orders than units, those included that
@@ -16,6 +17,7 @@ func settled(units int) check.Clause {
 		r.Need(a.Orders != nil, "the audit has no orders")
 		slowest := r.Slowest()
 		return func() {
+			slack := *slowest + check.FaultTime(r.Faults(), 0, history.Never)
 			orders, of := map[string]OrderRow{}, map[uint64][]OrderRow{}
 			for _, o := range a.Orders {
 				r.Checked(1)
@@ -25,9 +27,9 @@ func settled(units int) check.Clause {
 			bought, cancels := map[uint64]int64{}, 0
 			for _, s := range a.Settlements {
 				cancels += len(s.Cancelled)
-				noneTooMany(r, s, of[s.Product], int64(units)+bought[s.Product])
+				noneTooMany(r, s, of[s.Product], int64(units)+bought[s.Product], slack)
 				for _, key := range s.Cancelled {
-					newestCancelled(r, s, orders[key], of[s.Product], *slowest)
+					newestCancelled(r, s, orders[key], of[s.Product], slack)
 				}
 				bought[s.Product] += s.Restocked
 			}
@@ -56,10 +58,13 @@ func newest(list []OrderRow) (ops []uint64) {
 }
 
 // noneTooMany is broken by a settlement that bought or cancelled more than the excess of orders.
-func noneTooMany(r *check.Run, s SettlementRow, of []OrderRow, units int64) {
+// Its time is read after they were counted: one that ended just before it may have been counted.
+func noneTooMany(
+	r *check.Run, s SettlementRow, of []OrderRow, units int64, slack time.Duration,
+) {
 	live := int64(0)
 	for _, o := range of {
-		if o.MadeNS <= s.AtNS && (o.EndedNS == 0 || o.EndedNS >= s.AtNS) {
+		if o.MadeNS <= s.AtNS && (o.EndedNS == 0 || o.EndedNS >= s.AtNS-int64(slack)) {
 			live++
 		}
 	}
@@ -71,7 +76,7 @@ func noneTooMany(r *check.Run, s SettlementRow, of []OrderRow, units int64) {
 
 // newestCancelled is broken if the order that a settlement chose is older than one that was kept.
 func newestCancelled(
-	r *check.Run, s SettlementRow, chosen OrderRow, of []OrderRow, slowest time.Duration,
+	r *check.Run, s SettlementRow, chosen OrderRow, of []OrderRow, slack time.Duration,
 ) {
 	if chosen.State != cancelled || chosen.Product != s.Product {
 		r.Violate([]uint64{chosen.ID}, "an order for %s was to be cancelled; it is %q, for %s",
@@ -79,7 +84,7 @@ func newestCancelled(
 		return
 	}
 	i := slices.IndexFunc(of, func(o OrderRow) bool {
-		return kept(o) && o.MadeNS > chosen.MadeNS && o.MadeNS < s.AtNS-int64(slowest)
+		return kept(o) && o.MadeNS > chosen.MadeNS && o.MadeNS < s.AtNS-int64(slack)
 	})
 	if i >= 0 {
 		r.Violate([]uint64{chosen.ID, of[i].ID}, "order %s was cancelled because %s had too many, "+

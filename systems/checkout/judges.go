@@ -46,15 +46,18 @@ func invariants(p Params) []check.Invariant {
 	return []check.Invariant{
 		s.State(NoOversell, "a product never has more orders than units", units.AtEnd(), units.Spans(),
 			crowded(p.Units), check.NeedFact(orderFact, "nobody has an order", anyFact)),
-		s.State(AttemptsKept, "every acknowledged attempt is there, once, and none that nobody began",
-			check.AckedDurable(joined), check.NoPhantom(joined), check.AtMostOnce(attemptFact, check.ByOp),
+		s.State(AttemptsKept, "every acknowledged attempt is there, once, and none that nobody began; "+
+			"no product that exists is called unknown", check.AckedDurable(joined), check.NoPhantom(joined),
+			check.AtMostOnce(attemptFact, check.ByOp),
 			check.Agree(check.Pair{A: stepFact, B: attemptFact, Subset: true,
-				By: check.ByOp | check.ByName})),
+				By: check.ByOp | check.ByName}),
+			check.Known(joined.Kind, "product-", p.Products, func(rec *history.Record) bool {
+				return sut.RefusedFor(rec, ErrUnknownProduct)
+			})),
 		s.State(EndsOnce, "every attempt ends in exactly one of order, refusal, compensation and "+
 			"leaving, and nobody is told another end", path.Causes(),
 			path.Follow(check.Track{By: check.ByName, Rows: attemptFact, Strict: true}),
-			check.Quiescent(attemptFact, waiting, admitted, pending), endsAreTold(), ordersFollow(),
-			leaversLeft()),
+			check.Quiescent(attemptFact, waiting, admitted, pending), toldRight(), ordersFollow()),
 		s.State(PaidOrRefunded, "captured money has a paid order or was refunded, and a paid order was "+
 			"captured once, however often the provider calls back", moneyIsSettled(p)),
 		s.State(OneOrder, "a user has one order for a product at a time, and is not told of another "+
@@ -78,8 +81,8 @@ func invariants(p Params) []check.Invariant {
 		s.State(RoomKept, "no more attempts are admitted and undecided than the checkout has room for",
 			check.Capacity{Table: sessionFact, By: check.ByKey, Most: p.Room}.Spans(),
 			check.NeedFact(sessionFact, "nobody was admitted", anyFact)),
-		s.State(LimitsKept, "no user and no address is let through more often than its limit",
-			limited(p)),
+		s.State(LimitsKept, "no user and no address is let through more often than its limit, and "+
+			"nobody is denied before it is reached", limited(p)),
 		s.State(FreeIsForSale, "nobody is refused while a unit is free, also one that was given back",
 			freeIsForSale(p.Units)),
 		s.State(ExcessSettled, "at rest every order has a unit, of the stock or bought for it; for want "+
@@ -130,14 +133,13 @@ func unitsAddUp(p Params) check.Clause {
 		if len(a.Stock) == 0 {
 			return nil
 		}
-		ordered, made, undone := map[uint64]int64{}, map[uint64][]uint64{}, map[uint64][]uint64{}
+		made, undone := map[uint64][]uint64{}, map[uint64][]uint64{}
 		for _, o := range a.Orders {
 			if o.State == cancelled {
 				undone[o.Product] = append(undone[o.Product], o.ID)
-				continue
+			} else {
+				made[o.Product] = append(made[o.Product], o.ID)
 			}
-			ordered[o.Product]++
-			made[o.Product] = append(made[o.Product], o.ID)
 		}
 		available, bought := map[uint64]int64{}, map[uint64]int64{}
 		for _, s := range a.Settlements {
@@ -159,7 +161,7 @@ func unitsAddUp(p Params) check.Clause {
 			}
 			check.Conserve(r.Collector, productKey(product)+" at the end", int64(p.Units)+bought[product],
 				ops, check.Term{Name: "available", Count: left},
-				check.Term{Name: "ordered", Count: ordered[product]})
+				check.Term{Name: "ordered", Count: int64(len(made[product]))})
 		}
 		return nil
 	})
@@ -190,7 +192,7 @@ type told struct {
 	position   int64
 }
 
-// answers are those about each attempt, by token, in the order in which they were sent.
+// answers are those about each attempt, by token.
 type answers map[string][]told
 
 // answersOf collects what users were told. Who has joined waits, for all that the answer says.
@@ -218,26 +220,26 @@ func answersOf(r *check.Run) answers {
 
 func final(state string) bool { return rank[state] == rank[paid] }
 
-// endsAreTold is the clause that an end that a user was told is that of the attempt.
-func endsAreTold() check.Clause {
-	return check.On(attemptFact, func(r *check.Run, t *check.Table) func() {
-		all := answersOf(r)
+// toldRight is leaversLeft and the clause that an end that a user was told is that of the attempt.
+func toldRight() check.Clause {
+	return check.OnAudit(func(r *check.Run, a *Audit) func() {
+		all, n, state := answersOf(r), 0, map[string]string{}
+		leavers := leaversLeft(r, a, all)
+		for _, t := range a.Attempts {
+			state[t.Token] = t.State
+		}
 		return func() {
-			n := 0
+			leavers()
 			for token, list := range all {
-				for _, a := range list {
-					if !final(a.state) {
+				for _, one := range list {
+					if !final(one.state) || a.Attempts == nil {
 						continue
 					}
 					n++
 					r.Checked(1)
-					if f := t.Named(token); f == nil || f.State != a.state {
-						end := "not there"
-						if f != nil {
-							end = f.State
-						}
-						r.Violate([]uint64{a.op}, "attempt %s was %s at %v, and is %s at the end", token, a.state,
-							a.end, end)
+					if end := cmp.Or(state[token], "not there"); end != one.state {
+						r.Violate([]uint64{one.op}, "attempt %s was %s at %v, and is %s at the end", token,
+							one.state, one.end, end)
 					}
 				}
 			}
@@ -246,40 +248,38 @@ func endsAreTold() check.Clause {
 	})
 }
 
-// leaversLeft is the clause that who was told to have left has, nobody who did not ask for it, and
-// that nobody who was given a token is told that it is unknown.
-func leaversLeft() check.Clause {
-	return check.OnAudit(func(r *check.Run, a *Audit) func() {
-		all, may, acked := answersOf(r), map[string]bool{}, map[string][]uint64{}
-		var denied []history.Record
-		r.See(func(rec *history.Record) {
-			key, leaves := rec.Op.Key, rec.Op.Kind == KindLeave
-			may[key] = may[key] || leaves && rec.Outcome != history.Refused
-			if leaves && rec.Outcome == history.OK {
-				acked[key] = append(acked[key], rec.Op.ID)
-			} else if sut.RefusedFor(rec, ErrUnknownToken) {
-				denied = append(denied, *rec)
-			}
-		}, KindLeave, KindPoll)
-		return func() {
-			for _, rec := range denied { // of who has left, polls need not tell
-				if list := all[rec.Op.Key]; list != nil && list[0].end < rec.Start &&
-					(rec.Op.Kind == KindLeave || !may[rec.Op.Key]) {
-					r.Violate([]uint64{rec.Op.ID}, "attempt %s was acknowledged, and then its token was unknown "+
-						"to a %s", rec.Op.Key, rec.Op.Kind)
-				}
-			}
-			for _, t := range a.Attempts {
-				switch {
-				case t.State == left && !may[t.Token]:
-					r.Violate([]uint64{t.ID}, "attempt %s has left, which nobody asked for", t.Token)
-				case t.State != left && acked[t.Token] != nil:
-					r.Violate(acked[t.Token], "attempt %s was given up, and is %s", t.Token, t.State)
-				}
-			}
-			r.Note("%d users left the waiting room", len(acked))
+// leaversLeft is broken by an attempt that was acknowledged to have left and has not, by one that
+// has left unasked, and by a token that was given to a user and is unknown later.
+func leaversLeft(r *check.Run, a *Audit, all answers) (end func()) {
+	may, acked := map[string]bool{}, map[string][]uint64{}
+	var denied []history.Record
+	r.See(func(rec *history.Record) {
+		key, leaves := rec.Op.Key, rec.Op.Kind == KindLeave
+		may[key] = may[key] || leaves && rec.Outcome != history.Refused
+		if leaves && rec.Outcome == history.OK {
+			acked[key] = append(acked[key], rec.Op.ID)
+		} else if sut.RefusedFor(rec, ErrUnknownToken) {
+			denied = append(denied, *rec)
 		}
-	})
+	}, KindLeave, KindPoll)
+	return func() {
+		for _, rec := range denied { // of who has left, polls need not tell
+			known := slices.ContainsFunc(all[rec.Op.Key], func(t told) bool { return t.end < rec.Start })
+			if known && (rec.Op.Kind == KindLeave || !may[rec.Op.Key]) {
+				r.Violate([]uint64{rec.Op.ID}, "attempt %s was acknowledged, and then its token was unknown "+
+					"to a %s", rec.Op.Key, rec.Op.Kind)
+			}
+		}
+		for _, t := range a.Attempts {
+			switch {
+			case t.State == left && !may[t.Token]:
+				r.Violate([]uint64{t.ID}, "attempt %s has left, which nobody asked for", t.Token)
+			case t.State != left && acked[t.Token] != nil:
+				r.Violate(acked[t.Token], "attempt %s was given up, and is %s", t.Token, t.State)
+			}
+		}
+		r.Note("%d users left the waiting room", len(acked))
+	}
 }
 
 // othersJoined is the clause that who was told to have another attempt may have had one. A user
@@ -287,28 +287,22 @@ func leaversLeft() check.Clause {
 func othersJoined() check.Clause {
 	return func(r *check.Run) func() {
 		type who struct{ user, product string }
-		began, denied := map[who]check.Operations{}, []history.Record{}
+		joins, denied := map[who][]check.Operation{}, []history.Record{}
 		r.See(func(rec *history.Record) {
 			of := who{rec.Op.Client, rec.Op.Key}
-			switch {
-			case sut.RefusedFor(rec, ErrJoined):
+			joins[of] = append(joins[of], check.Attempt(rec)) // without a start, if it was refused
+			if sut.RefusedFor(rec, ErrJoined) {
 				denied = append(denied, *rec)
-			case rec.Outcome != history.Refused:
-				if began[of] == nil {
-					began[of] = check.Operations{}
-				}
-				began[of].Add(rec)
 			}
 		}, KindJoin)
 		return func() {
 			for _, rec := range denied {
-				other := false
-				for id, op := range began[who{rec.Op.Client, rec.Op.Key}] {
-					other = other || id != rec.Op.ID && op.Start < rec.End
-				}
-				if !other {
+				of := who{rec.Op.Client, rec.Op.Key}
+				if !slices.ContainsFunc(joins[of], func(o check.Operation) bool {
+					return o.ID != rec.Op.ID && o.Start < rec.End
+				}) {
 					r.Violate([]uint64{rec.Op.ID}, "%s was told to have another attempt at %s, and never had one",
-						rec.Op.Client, rec.Op.Key)
+						of.user, of.product)
 				}
 			}
 		}
@@ -483,8 +477,7 @@ func fairly(bound int) check.Clause {
 			for _, t := range a.Attempts {
 				op := ops[t.ID]
 				if t.AdmitSeq > 0 && op.Outcome == history.OK {
-					byProduct[t.Product] = append(byProduct[t.Product],
-						entry{t.ID, op.Start, op.End, t.AdmitSeq})
+					byProduct[t.Product] = append(byProduct[t.Product], entry{op, t.AdmitSeq})
 				}
 			}
 			for _, list := range byProduct {
@@ -492,16 +485,16 @@ func fairly(bound int) check.Clause {
 				numbers := map[int64]uint64{}
 				for _, e := range list {
 					if other, taken := numbers[e.seq]; taken {
-						r.Violate([]uint64{other, e.op}, "operations %d and %d are both number %d", other, e.op,
+						r.Violate([]uint64{other, e.ID}, "operations %d and %d are both number %d", other, e.ID,
 							e.seq)
 					}
-					numbers[e.seq] = e.op
+					numbers[e.seq] = e.ID
 				}
 				for e, n := range overtakes(list) {
 					certain += n.later
 					if n.before > int64(bound) {
-						r.Violate([]uint64{e.op}, "operation %d, acknowledged at %v, was admitted as number %d, "+
-							"after %d that came later; a batch is %d", e.op, e.end, e.seq, n.before, bound)
+						r.Violate([]uint64{e.ID}, "operation %d, acknowledged at %v, was admitted as number %d, "+
+							"after %d that came later; a batch is %d", e.ID, e.End, e.seq, n.before, bound)
 					}
 				}
 			}
@@ -513,9 +506,8 @@ func fairly(bound int) check.Clause {
 
 // entry is an attempt that was admitted, and when it was sent and first acknowledged.
 type entry struct {
-	op         uint64
-	start, end time.Duration
-	seq        int64
+	check.Operation
+	seq int64
 }
 
 // counted is how many came certainly later than an entry, and how many of them were admitted
@@ -526,10 +518,10 @@ type counted struct{ later, before int64 }
 // tree over the order of admission has those that were sent later than the one at hand.
 func overtakes(list []entry) map[entry]counted {
 	byStart := slices.SortedFunc(slices.Values(list), func(x, y entry) int {
-		return cmp.Compare(y.start, x.start)
+		return cmp.Compare(y.Start, x.Start)
 	})
 	byEnd := slices.SortedFunc(slices.Values(list), func(x, y entry) int {
-		return cmp.Compare(y.end, x.end)
+		return cmp.Compare(y.End, x.End)
 	})
 	order := slices.SortedFunc(slices.Values(list), func(x, y entry) int {
 		return cmp.Compare(x.seq, y.seq)
@@ -542,7 +534,7 @@ func overtakes(list []entry) map[entry]counted {
 	}
 	tree, out, k := make([]int64, len(list)+1), make(map[entry]counted, len(list)), 0
 	for _, e := range byEnd {
-		for ; k < len(byStart) && byStart[k].start > e.end; k++ {
+		for ; k < len(byStart) && byStart[k].Start > e.End; k++ {
 			for i := place(byStart[k]); i < len(tree); i += i & -i {
 				tree[i]++
 			}

@@ -32,7 +32,7 @@ func redisFirst() variant {
 		Places:        []string{placeReserved, placeOrdered},
 		NotApplicable: notApplicable,
 		Roles:         []role{payer(), reconciler()},
-		State: state{Ready: mendAll, Reset: emptyReservations, Pending: openOrDrifted,
+		State: state{Ready: mendAll, Reset: emptyRedis, Pending: openOrDrifted,
 			Audit: auditGated},
 		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return reservingShop{newCounter(st), reservations{st}, takeConditionally}, nil

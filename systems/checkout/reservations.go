@@ -213,13 +213,23 @@ func mendAll(ctx context.Context, st *opened) error {
 	return err
 }
 
-// emptyReservations begins anew with what the stock says.
-func emptyReservations(ctx context.Context, st *opened) error {
-	s := reservations{st}
+// emptyRedis begins anew with what the stock says, and with full buckets. Counts of changes go on.
+func emptyRedis(ctx context.Context, st *opened) error {
+	var keys []string
 	for _, product := range st.Params.all() {
-		if err := st.Redis.Del(ctx, s.keys(product)[:2]...).Err(); err != nil {
-			return fmt.Errorf("emptying Redis: %w", err)
-		}
+		keys = append(keys, reservations{st}.keys(product)[:2]...)
+		keys = append(keys, roomKey(st, product))
+	}
+	buckets := st.Redis.Scan(ctx, 0, st.Key("edge:*"), 1000).Iterator()
+	for buckets.Next(ctx) {
+		keys = append(keys, buckets.Val())
+	}
+	err := buckets.Err()
+	for some := range slices.Chunk(keys, 1000) {
+		err = errors.Join(err, st.Redis.Del(ctx, some...).Err())
+	}
+	if err != nil {
+		return fmt.Errorf("emptying Redis: %w", err)
 	}
 	return mendAll(ctx, st)
 }

@@ -48,15 +48,7 @@ func waitingRoom() variant {
 				}
 				return mendAll(ctx, st)
 			},
-			Reset: func(ctx context.Context, st *opened) error {
-				for _, product := range st.Params.all() {
-					if err := st.Redis.Del(ctx, roomKey(st, product)).Err(); err != nil {
-						return fmt.Errorf("emptying the waiting room: %w", err)
-					}
-				}
-				return emptyReservations(ctx, st)
-			},
-			Pending: openOrDrifted, Audit: auditGated},
+			Reset: emptyRedis, Pending: openOrDrifted, Audit: auditGated},
 		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return roomShop{newCounter(st), edgeLua}, nil
 		},
@@ -114,7 +106,7 @@ func (s roomShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err erro
 // pass takes a token of the user's bucket and one of the address's. It returns when.
 func (s roomShop) pass(ctx context.Context, req JoinRequest) (ns int64, err error) {
 	p := s.Params
-	buckets := []string{s.Key("user:" + req.User), s.Key("ip:" + req.IP)}
+	buckets := []string{s.Key("edge:user:" + req.User), s.Key("edge:ip:" + req.IP)}
 	us, err := redis.NewScript(s.edge).Run(ctx, s.Redis, buckets,
 		p.UserRate, p.UserBurst, p.IPRate, p.IPBurst).Int64()
 	switch {

@@ -100,13 +100,13 @@ func API() *api.Table[Clicks] {
 	return &api.Table[Clicks]{
 		System: "adclicks", Title: "Ad clicks",
 		About: "The API of a counter of clicks on advertisements. stampede serves its own designs over " +
-			"it, and\njudges any server that implements it.\n\nOf each partition of the log the server " +
-			"decides every click in the order of the log. The watermark is\nthe latest event time before " +
-			"the click, less lateness. A click whose window ended a horizon or longer\nbefore the " +
-			"watermark is late; else one whose click_id was counted or fraud before is a duplicate;\n" +
-			"else one of a campaign's ad, an IP and a window that have fraud_most counted clicks is " +
-			"fraud; else it " +
-			"is counted,\nor corrected if its window had ended by the watermark.",
+			"it, and\njudges any server that implements it.\n\nAll clicks of a campaign are in one " +
+			"partition of the log. Of each partition the server decides every\nclick in the order of the " +
+			"log. The watermark is the latest event time before the click, less\nlateness. A click whose " +
+			"window ended a horizon or longer before the watermark is late; else one whose\nclick_id was " +
+			"counted or fraud before is a duplicate; else one of a campaign's ad, an IP and a\nwindow " +
+			"that have fraud_most counted clicks is fraud; else it is counted, or corrected if its\n" +
+			"window had ended by the watermark.",
 		Kinds: []api.Kind[Clicks]{
 			api.Op(KindClick, "POST /v1/clicks", Clicks.Click, api.About{
 				Summary: "Report a click.", Status: http.StatusAccepted,

@@ -15,7 +15,7 @@ import (
 
 // Audit is the final truth: the log, what was decided, and what came of it.
 type Audit struct {
-	Log       []LogRow      `json:"log" doc:"every click in the log, each partition in order"`
+	Log       []LogRow      `json:"log" doc:"every click in the log, each partition in order; those of a campaign are in one partition"`
 	Decisions []DecisionRow `json:"decisions" doc:"what was decided of each"`
 	Windows   []WindowRow   `json:"windows" doc:"what real time has counted"`
 	Recount   []WindowRow   `json:"recount" doc:"what a recount of the archive finds"`
@@ -71,7 +71,7 @@ type ReplayRow struct {
 	ID    uint64 `json:"op_id" min:"1"`
 	Part  int32  `json:"part" min:"0"`
 	Next  int64  `json:"next_offset" doc:"up to where both were"`
-	Live  string `json:"live" doc:"SHA-256 of the result of real time"`
+	Live  string `json:"live" doc:"SHA-256, in hex, of the result of real time: of every decision up to there, and of the windows"`
 	Again string `json:"again" doc:"and of that of the replay"`
 }
 

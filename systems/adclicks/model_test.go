@@ -3,6 +3,7 @@ package adclicks_test
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -157,7 +158,7 @@ func (c *counter) Replay(
 		if !slices.ContainsFunc(c.replays, func(r adclicks.ReplayRow) bool {
 			return r.ID == req.ID && r.Part == int32(part)
 		}) {
-			digest := fmt.Sprintf("digest of %d clicks", len(c.log[part]))
+			digest := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, c.log[part])))
 			c.replays = append(c.replays, adclicks.ReplayRow{ID: req.ID, Part: int32(part),
 				Next: int64(len(c.log[part])), Live: digest, Again: digest})
 		}

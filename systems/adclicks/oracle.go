@@ -44,7 +44,7 @@ func (p Params) truthOf(a *Audit) *truth {
 	t := &truth{p: p, log: map[place]*LogRow{}, decisions: map[place]DecisionRow{},
 		copies: map[string][]*LogRow{}, counts: map[string]place{}, ofAd: map[string][]uint64{},
 		windows: map[check.Group]*found{}, spent: map[string]int64{}, happened: map[string]int64{}}
-	latest, fromOne := map[int32]int64{}, map[string]map[check.Group]int{}
+	latest, fromOne := map[int32]int64{}, map[check.Group]int{}
 	known := map[string]bool{}
 	for i := range a.Log {
 		row := &a.Log[i]
@@ -58,15 +58,14 @@ func (p Params) truthOf(a *Audit) *truth {
 		is := DecisionRow{row.Part, row.Offset, row.Click, row.AtMS / window * window, counted}
 		age := latest[row.Part] - p.Lateness.D().Milliseconds() - is.WindowMS - window
 		key := windowGroup(row.Campaign, row.Ad, is.WindowMS)
-		if fromOne[row.IP] == nil {
-			fromOne[row.IP] = map[check.Group]int{}
-		}
+		farm := key
+		farm.Owner = row.IP
 		switch {
 		case age >= p.Horizon.D().Milliseconds():
 			is.Verdict = late
 		case known[row.Click]:
 			is.Verdict = duplicate
-		case fromOne[row.IP][key] >= p.FraudMost:
+		case fromOne[farm] >= p.FraudMost:
 			is.Verdict = fraud
 		case age >= 0:
 			is.Verdict = corrected
@@ -76,7 +75,7 @@ func (p Params) truthOf(a *Audit) *truth {
 		t.decisions[at] = is
 		t.happened[is.Verdict]++
 		if is.Verdict == counted || is.Verdict == corrected {
-			fromOne[row.IP][key]++
+			fromOne[farm]++
 			t.count(row, key, is.Verdict)
 		}
 	}

@@ -18,6 +18,7 @@ const (
 	AckedKept        = "acked-kept"
 	NewestAsHistory  = "newest-as-history"
 	LatestNeverFalls = "latest-never-falls"
+	ShownInTime      = "shown-in-time"
 	ErasedForGood    = "erased-for-good"
 	OthersUntouched  = "others-untouched"
 )
@@ -40,6 +41,8 @@ func invariants(p Params) []check.Invariant {
 		s.State(LatestNeverFalls, "nobody is shown an older position than somebody was before, unless "+
 			"Redis has lost its memory meanwhile, or one that was not sent; and a track lacks none that "+
 			"one before it had", knowing(p, neverFalling)),
+		s.State(ShownInTime, "what was acknowledged some time ago is shown to riders and in tracks",
+			knowing(p, shownInTime)),
 		s.State(ErasedForGood, "once an erasure is answered, no position of the driver is read any "+
 			"more, and none can be read in any place", knowing(p, noneReadable)),
 		s.State(OthersUntouched, "nobody is treated as erased, or as unknown, who is not, and each "+
@@ -78,7 +81,7 @@ func erasedAmong(p Params) func(*check.Run) func(op uint64) bool {
 type seen struct {
 	drivers map[string]*seenDriver
 	api     *api.Table[Tracker]
-	read    bool
+	slowest *time.Duration // nil until it is read
 }
 
 // seenDriver is what the history says of a driver.
@@ -191,8 +194,8 @@ type judged struct {
 // knowing is a clause about an audit, once the history is read.
 func knowing(p Params, judge func(j judged)) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
-		if !a.seen.read { // by the first of the clauses, which share one reading
-			a.seen.read = true
+		if a.seen.slowest == nil { // the first of the clauses, which share one reading
+			a.seen.slowest = r.Slowest()
 			r.See(a.seen.see)
 		}
 		return func() {
@@ -253,12 +256,9 @@ func newestMatches(j judged) {
 	}
 	shown := map[uint64]bool{}
 	for _, row := range j.Newest {
-		last, known := best[row.Driver]
 		j.Checked(1)
-		var ops []uint64
-		if known {
-			ops = []uint64{last.ID}
-		}
+		last := best[row.Driver]
+		ops := []uint64{last.ID}
 		switch _, asked, _ := j.seen.driver(nameOf(row.Driver)).erased(); {
 		case shown[row.Driver]:
 			j.Violate(ops, "driver %d has two newest positions", row.Driver)
@@ -291,22 +291,24 @@ func neverFalling(j judged) {
 		}
 	}
 	var ages []time.Duration
-	rose, tracks, longer := false, 0, false
+	rose, tracks, tracked := false, 0, false
 	for _, key := range slices.Sorted(maps.Keys(j.seen.drivers)) {
 		d := j.seen.drivers[key]
 		j.sent(key, d)
 		rose = j.falls(key, d.latest, losses) || rose
-		// The history loses nothing, whatever Redis does.
-		longer = j.falls(key, d.tracks, nil) || longer
+		j.falls(key, d.tracks, nil) // the history loses nothing, whatever Redis does
 		j.shrinks(key, d.tracks)
 		tracks += len(d.tracks)
-		ages = append(ages, d.ages()...)
+		tracked = tracked || slices.ContainsFunc(d.tracks, func(at sighting) bool { return at.seq > 0 })
+		for _, at := range d.latest {
+			if _, age := d.lacks(at.seq, at.start); at.seq > 0 {
+				ages = append(ages, age)
+			}
+		}
 	}
 	j.Need(len(ages) > 0, "no position was shown")
 	j.Need(rose, "nobody was shown a newer position than somebody was before")
-	if !longer && tracks > 0 {
-		j.Note("no track had a newer position than one before it")
-	}
+	j.Need(tracked || tracks == 0, "no track had a position")
 	if len(ages) > 0 {
 		slices.Sort(ages)
 		j.Figure("age of what is shown, p99", "ms", float64(ages[len(ages)*99/100].Milliseconds()))
@@ -399,20 +401,39 @@ func (j judged) shrinks(key string, tracks []sighting) {
 	}
 }
 
-// ages are how old the shown positions were: for how long a newer one had been acknowledged.
-func (d *seenDriver) ages() (list []time.Duration) {
-	for _, at := range d.latest {
-		age := time.Duration(0)
-		for _, p := range d.pings {
-			if p.acked && p.seq > at.seq && p.end < at.start {
-				age = max(age, at.start-p.end)
-			}
-		}
-		if at.seq > 0 {
-			list = append(list, age)
+// lacks is the first acknowledged ping with a higher number, and how long before a read that was.
+func (d *seenDriver) lacks(seq int64, start time.Duration) (first sighting, age time.Duration) {
+	for _, p := range d.pings {
+		if p.acked && p.seq > seq && start-p.end > age {
+			first, age = p, start-p.end
 		}
 	}
-	return list
+	return first, age
+}
+
+// shownInTime looks for reads that lack a ping which was acknowledged long before, but for those of
+// drivers whose erasure may have been asked for, and those after faults: readers of the log have to
+// notice that one of them is gone, and what has piled up may take the promised time once more.
+func shownInTime(j judged) {
+	within, occasion := j.p.FreshWithin.D()+*j.seen.slowest, false
+	for _, key := range slices.Sorted(maps.Keys(j.seen.drivers)) {
+		d := j.seen.drivers[key]
+		_, asked, _ := d.erased()
+		for _, at := range slices.Concat(d.latest, d.tracks) {
+			if asked <= at.end ||
+				check.Disturbed(j.Faults(), j.p.SessionTimeout.D()+2*within, at.start, at.end) {
+				continue
+			}
+			j.Checked(1)
+			_, longest := d.lacks(0, at.start)
+			occasion = occasion || longest > within
+			if first, age := d.lacks(at.seq, at.start); age > within {
+				j.LateAt(at.end, []uint64{first.op, at.op}, "%s was shown at %d from %v on, and ping %d had "+
+					"been acknowledged %v before", key, at.seq, at.start, first.seq, age)
+			}
+		}
+	}
+	j.NeedTimely(occasion, "nobody asked where a driver was %v after a ping, outside faults", within)
 }
 
 // noneReadable looks for positions of drivers whose erasure was answered.
@@ -472,7 +493,9 @@ func othersKept(j judged) {
 	has := map[CopyRow]int64{}
 	for _, row := range j.Copies {
 		has[CopyRow{Place: row.Place, Driver: row.Driver}] += row.Readable
-		j.placed(row)
+		if !slices.Contains(j.Places, row.Place) {
+			j.Violate(nil, "the audit has copies in the %q, which is none of its places", row.Place)
+		}
 	}
 	kept := map[uint64]int64{}
 	for _, row := range j.History {
@@ -493,7 +516,7 @@ func othersKept(j judged) {
 			continue
 		}
 		others++
-		j.Checked(len(j.Places))
+		j.Checked(1 + len(j.Places))
 		for _, place := range j.Places {
 			n := has[CopyRow{Place: place, Driver: driver}]
 			if slices.Contains(j.Partial, place) && n <= max(kept[driver], d.mayBeKept()) {
@@ -510,13 +533,6 @@ func othersKept(j judged) {
 	for _, place := range j.Partial {
 		j.Need(partly[place], "nothing of a driver who was not erased can be read in the %s: what "+
 			"cannot be read at all shows no erasure", place)
-	}
-}
-
-// placed looks whether a place is one that the audit names.
-func (j judged) placed(row CopyRow) {
-	if !slices.Contains(j.Places, row.Place) {
-		j.Violate(nil, "the audit has copies in the %q, which is none of its places", row.Place)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/positions"
 )
@@ -147,6 +148,7 @@ func bookOf(
 func fleet() *positions.Params {
 	p := positions.DefaultParams()
 	p.Drivers, p.Erase, p.Late, p.Reads, p.Tracks = 40, 0.03, 0.4, 0.5, 0.3
+	p.FreshWithin = sut.Duration(100 * ms)
 	return &p
 }
 

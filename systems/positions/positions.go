@@ -89,7 +89,9 @@ func API() *api.Table[Tracker] {
 	return &api.Table[Tracker]{
 		System: "positions", Title: "Positions",
 		About: "The API of a service that knows where drivers are and were. stampede serves its own " +
-			"designs over\nit, and judges any server that implements it.",
+			"designs over\nit, and judges any server that implements it.\n\nWhat was acknowledged is " +
+			"shown, as the newest position and in tracks, within the time\nthat a scenario grants " +
+			"(fresh_within).",
 		Kinds: []api.Kind[Tracker]{
 			api.Op(KindPing, "POST /v1/pings", Tracker.Ping, api.About{
 				Summary: "Say where a driver is.", Detail: "A ping that is sent again is kept once.",
@@ -178,6 +180,7 @@ type Params struct {
 	Follow    sut.Duration `json:"follow" min:"0s" max:"1h" doc:"how long changes are applied before the cut-over"`
 
 	FlushEvery     sut.Duration `json:"flush_every" min:"1ms" max:"1m" doc:"how often the paths store what they have read, and the archive takes what is new"`
+	FreshWithin    sut.Duration `json:"fresh_within" min:"1ms" max:"1h" doc:"how long after its answer a ping may be missing in what is shown"`
 	SessionTimeout sut.Duration `json:"session_timeout" min:"1s" max:"24h" doc:"silence after which a reader of the log loses its partitions"`
 }
 
@@ -186,6 +189,7 @@ func DefaultParams() Params {
 	return Params{Drivers: 100, Late: 0.1, Reads: 0.2, Tracks: 0.05, Erase: 0.01, Resend: 0.02,
 		Retry: 10, MoveAfter: 50, Follow: sut.Duration(200 * time.Millisecond),
 		FlushEvery:     sut.Duration(200 * time.Millisecond),
+		FreshWithin:    sut.Duration(5 * time.Second),
 		SessionTimeout: sut.Duration(6 * time.Second)}
 }
 

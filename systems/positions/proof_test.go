@@ -10,6 +10,7 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/positions"
 )
@@ -46,6 +47,22 @@ func TestJudges(t *testing.T) {
 					row.Seq--
 				}
 				return row != nil
+			}},
+		{Name: "what is shown is frozen", Breaks: positions.ShownInTime,
+			Do: func(e *evidence, _ func(int) int) bool {
+				late := 0
+				for i := range e.Records {
+					r := &e.Records[i]
+					switch {
+					case r.Outcome != history.OK:
+					case r.Op.Kind == positions.KindLatest && !erasing(e, driverOf(*r)):
+						late += int(max(0, r.Reply.Value-3))
+						r.Reply.Body = []byte(`{}`)
+					case r.Op.Kind == positions.KindTrack:
+						r.Reply.Body = []byte(`{"found":0,"points":[]}`)
+					}
+				}
+				return late > 9
 			}},
 		{Name: "an erased driver is in the log", Breaks: positions.ErasedForGood,
 			Do: func(e *evidence, pick func(int) int) bool {
@@ -94,7 +111,7 @@ func erasing(e *evidence, driver uint64) bool {
 // twice, is looked at after each ping and erased, and looked at again.
 func smallRun() *evidence {
 	p := fleet()
-	p.Drivers = 2
+	p.Drivers, p.FreshWithin = 2, sut.Duration(20*ms)
 	b := newBook(p)
 	e := &evidence{System: positions.System(), P: p}
 	do := func(op history.Op) {
@@ -108,8 +125,8 @@ func smallRun() *evidence {
 			e.Records = append(e.Records, rec)
 		})
 	}
-	load, err := positions.NewWorkload(1, positions.Params{Drivers: 2, FlushEvery: 1e6, MoveAfter: 1,
-		SessionTimeout: 1e9})
+	load, err := positions.NewWorkload(1, positions.Params{Drivers: 2, MoveAfter: 1,
+		FlushEvery: 1e6, FreshWithin: 1e6, SessionTimeout: 1e9})
 	if err != nil {
 		panic(err)
 	}
@@ -233,6 +250,16 @@ func TestClauses(t *testing.T) {
 		{positions.LatestNeverFalls, "it never rises", check.Undecided, func(e *evidence) {
 			e.Records[8].Reply, e.Records[11].Reply = e.Records[2].Reply, e.Records[4].Reply
 		}, "nobody was shown a newer position"},
+		{positions.LatestNeverFalls, "all tracks are empty", check.Undecided, func(e *evidence) {
+			for _, i := range []int{3, 5, 9, 12} {
+				body(i, `{"found":0,"points":[]}`)(e)
+			}
+		}, "no track had a position"},
+		{positions.LatestNeverFalls, "no track is read", check.Held, func(e *evidence) {
+			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
+				return r.Op.Kind == positions.KindTrack
+			})
+		}, ""},
 		{positions.LatestNeverFalls, "a track falls", check.Broken, func(e *evidence) {
 			e.Records[12].Reply.Body = []byte(`{"found":0,"points":[]}`)
 		}, "was shown at 1 until"},
@@ -252,6 +279,22 @@ func TestClauses(t *testing.T) {
 				return r.Op.Kind == positions.KindLatest
 			})
 		}, "no position was shown"},
+
+		{positions.ShownInTime, "an old position", check.Broken, body(8, `{}`),
+			"driver-1 was shown at 0 from 90ms on, and ping 1 had been acknowledged 75ms before"},
+		{positions.ShownInTime, "an empty track", check.Broken, body(9, `{"found":0,"points":[]}`),
+			"driver-1 was shown at 0 from 100ms on"},
+		{positions.ShownInTime, "one that is not due", check.Held, body(8, string(
+			smallRun().Records[2].Reply.Body)), ""},
+		{positions.ShownInTime, "old ones in a fault", check.Undecided, func(e *evidence) {
+			powerLoss(10*ms, 11*ms, 12*ms)(e)
+			body(8, `{}`)(e)
+		}, "nobody asked where a driver was 25ms after a ping, outside faults"},
+		{positions.ShownInTime, "it may have been erased", check.Held, func(e *evidence) {
+			body(11, `{}`)(e)
+			body(12, `{"found":0,"points":[]}`)(e)
+			e.Records[13].Start = e.Records[11].End
+		}, ""},
 
 		{positions.ErasedForGood, "it may have been erased", check.Undecided, func(e *evidence) {
 			unsure(e)
@@ -303,6 +346,9 @@ func TestClauses(t *testing.T) {
 			e.Records = e.Records[1:2]
 			e.Audit.History, e.Audit.Copies = e.Audit.History[:0], e.Audit.Copies[:0]
 		}, "no driver was left"},
+		{positions.OthersUntouched, "no further places", check.Held, func(e *evidence) {
+			e.Audit.Places, e.Audit.Copies, e.Audit.Partial = []string{}, []positions.CopyRow{}, nil
+		}, ""},
 		{positions.OthersUntouched, "no copies", check.Undecided,
 			func(e *evidence) { e.Audit.Copies, e.Audit.Places = nil, nil }, "no copies"},
 	})

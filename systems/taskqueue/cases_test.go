@@ -33,7 +33,6 @@ func smallRun() *evidence {
 	p.Tenants, p.MaxAttempts, p.Lease = 2, 2, sut.Duration(time.Second)
 	p.PriorityWithin, p.FairWithin, p.TenantRate, p.TenantBurst = 2, 4, 10, 17
 	e := &evidence{suttest.NewEvidence[taskqueue.Audit](taskqueue.System(), p)}
-	e.Audit.Calls = []taskqueue.CallRow{{AtNS: zero}}
 	for i := range uint64(40) {
 		e.put(8*(i+1), 1+2*int64(i/20), time.Duration(i)*ms, func(r *taskqueue.EnqueueRequest) {
 			r.Tenant = []string{"ann", "bob"}[i%2]
@@ -41,9 +40,11 @@ func smallRun() *evidence {
 		e.run(8*(i+1), 1, ordered+time.Duration(i)*10*ms, "ok")
 	}
 	e.Records = append(e.Records, e.Records[0]) // Ann's first job was sent twice
+	fails := map[uint64]int64{flaky: 1, hopeless: 2, again: 2}
 	for i, id := range []uint64{flaky, hopeless, again, poison, beside, gone, orphan} {
 		e.put(id, 3, 5*time.Second+time.Duration(i)*ms, func(r *taskqueue.EnqueueRequest) {
 			r.Tenant, r.Poison = "cid", id == poison
+			r.Fails, r.Calls = fails[id], fails[id] > 0
 		})
 	}
 	e.fail(flaky, 1, 6*time.Second, 20*ms)
@@ -288,9 +289,31 @@ func jobCases() []verdictCase {
 			e.over(bobs, "cancelled", "", time.Minute)
 		}, "job-16 is cancelled, which nobody asked for"},
 		{stays, "it may have been cancelled", pass, func(e *evidence) { unknown(e.op(gone + 1)) }, ""},
+		{stays, "too late for one that was claimed", pass, tooLate(bobs, 107*ms), ""},
+		{stays, "too late before it was claimed", fail, tooLate(bobs, 106*ms),
+			"job-16 was too late to be cancelled by 106ms, and not claimed or over for 1ms at least"},
+		{stays, "too late for one of whose first claim nobody knows", pass, func(e *evidence) {
+			tooLate(orphan, 5500*ms)(e)
+			e.tried(orphan, 1).Attempt = 2
+		}, ""},
+		{stays, "too late for one whose worker died before its handler", pass, func(e *evidence) {
+			tooLate(gone, 5500*ms)(e)
+			e.job(gone).Attempts = 1
+		}, ""},
+		{stays, "too late before it was cancelled", fail, tooLate(gone, 5500*ms),
+			"job-1032 was too late to be cancelled by 5.5s"},
+		{stays, "too late when it was cancelled", pass, tooLate(gone, 6010*ms), ""},
+		{stays, "claimed when the cancellation was answered", pass, func(e *evidence) {
+			e.fail(gone, 1, 6004*ms, 10*ms)
+			e.over(gone, "cancelled", "", 6100*ms)
+		}, ""},
+		{stays, "claimed after the answer, and cancelled at the end", fail, func(e *evidence) {
+			e.fail(gone, 1, 6005*ms, 10*ms)
+			e.over(gone, "cancelled", "", 6100*ms)
+		}, "job-1032 was cancelled by 6.001s, and claimed 1ms later at least"},
 		{stays, "nothing was cancelled", maybe, func(e *evidence) {
 			suttest.Deny(e.op(gone+1), taskqueue.ErrTooLate)
-			e.done(gone, 1, 7*time.Second)
+			e.run(gone, 1, 6*time.Second, "ok")
 		}, "no job was cancelled"},
 
 		{key, "two at once", fail, func(e *evidence) {
@@ -310,11 +333,24 @@ func jobCases() []verdictCase {
 			denied(10150 * ms)(e)
 			e.drop(unique)
 		}, ""},
+		{key, "refused because of itself, sent twice at once", pass, func(e *evidence) {
+			e.Records = append(e.Records, *e.op(unique))
+			suttest.Deny(e.last(), taskqueue.ErrDuplicate)
+			e.last().Seq = uint64(len(e.Records) - 1)
+		}, ""},
 		{key, "refused without a key", fail, func(e *evidence) { e.op(refused).Op.Key = "" },
 			`operation 1056 was refused because of the key ""`},
 		{key, "nobody was refused", maybe, func(e *evidence) {
 			suttest.Deny(e.op(refused), sut.ErrRefused)
 		}, "no job was refused"},
+	}
+}
+
+// tooLate says by some time that a job cannot be cancelled any more.
+func tooLate(job uint64, by time.Duration) func(*evidence) {
+	return func(e *evidence) {
+		e.add(history.Record{Op: about(taskqueue.KindCancel, job), Start: by - ms, End: by})
+		suttest.Deny(e.last(), taskqueue.ErrTooLate)
 	}
 }
 
@@ -330,6 +366,17 @@ func refuse(at time.Duration) func(*evidence) {
 func attemptCases() []verdictCase {
 	const used, newest = taskqueue.AttemptsUsed, taskqueue.NewestEnds
 	const backoff, found = taskqueue.BackoffKept, taskqueue.PoisonFound
+	ends := func(id uint64, result string) func(*evidence) {
+		return func(e *evidence) { e.tried(id, 1).Result = result }
+	}
+	both := func(result string) func(*evidence) {
+		return func(e *evidence) {
+			for _, id := range []uint64{anns, bobs} {
+				e.Audit.Runs = append(e.Audit.Runs, taskqueue.RunRow{Job: id, Tenant: e.job(id).Tenant,
+					Attempt: 1, Batch: "batch-3", Size: 2, Result: result})
+			}
+		}
+	}
 	return []verdictCase{
 		{used, "a third attempt", fail, func(e *evidence) { e.run(flaky, 3, 8*time.Second, "ok") },
 			"job-1000 was tried 3 times"},
@@ -421,13 +468,36 @@ func attemptCases() []verdictCase {
 					r.Result = "poison"
 				}
 			}
-		}, "is to blame for a call with 2 jobs"},
+		}, `attempt 1 at job-1024 in a call with 2 jobs is "poison"`},
 		{found, "two failed together because the dependency was down", pass, func(e *evidence) {
-			for _, id := range []uint64{anns, bobs} {
-				e.Audit.Runs = append(e.Audit.Runs, taskqueue.RunRow{Job: id, Tenant: e.job(id).Tenant,
-					Attempt: 1, Batch: "batch-3", Size: 2, Result: "down"})
-			}
+			e.P.Outage = sut.Duration(time.Second)
+			both("down")(e)
 		}, ""},
+		{found, "and it never was", fail, both("down"), `in a call with 2 jobs is "down"`},
+		{found, "one failed alone for it", pass, func(e *evidence) {
+			e.P.Outage = sut.Duration(time.Second)
+			ends(flaky, "down")(e)
+		}, ""},
+		{found, "and does not call it", fail, func(e *evidence) {
+			e.P.Outage = sut.Duration(time.Second)
+			ends(bobs, "down")(e)
+		}, `attempt 1 at job-16 in a call with 1 jobs is "down"`},
+		{found, "an attempt succeeds that fails", fail, ends(flaky, "ok"),
+			`is "ok", and its payload says: fails 1, poison false, calls true`},
+		{found, "one succeeds with another that fails", fail, func(e *evidence) {
+			both("ok")(e)
+			e.tried(anns, 1).Job = hopeless
+		}, `attempt 1 at job-1008 in a call with 2 jobs is "ok"`},
+		{found, "an attempt fails that succeeds", fail, ends(bobs, "failed"), `is "failed"`},
+		{found, "poison succeeds", fail, ends(poison, "ok"), `attempt 1 at job-1024`},
+		{found, "an attempt is called poison", fail, ends(flaky, "poison"), `is "poison"`},
+		{found, "most that can be done are dead", maybe, func(e *evidence) {
+			for i := range e.Audit.Jobs {
+				if j := &e.Audit.Jobs[i]; j.State == "done" && i%3 > 0 {
+					j.State, j.Reason = "dead", "attempts"
+				}
+			}
+		}, "jobs are dead that could be done, and"},
 		{found, "a call too many", fail, func(e *evidence) {
 			e.batch(6*time.Second, "ok", beside)
 			e.batch(6*time.Second, "ok", beside)

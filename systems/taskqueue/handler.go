@@ -20,15 +20,7 @@ type handler struct{ *opened }
 // them needs, none of them is to blame.
 type failedCall struct{ permanent, down bool }
 
-func (f *failedCall) Error() string {
-	switch {
-	case f.down:
-		return "the dependency is down"
-	case f.permanent:
-		return "the handler cannot do this"
-	}
-	return "the handler failed"
-}
+func (f *failedCall) Error() string { return fmt.Sprintf("the handler failed: %+v", *f) }
 
 // begin writes that a call begins.
 func (h handler) begin(ctx context.Context, batch string, claims []claim) error {

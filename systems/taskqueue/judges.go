@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math/bits"
 	"slices"
@@ -60,8 +61,8 @@ func invariants(p Params) []check.Invariant {
 			"claimed", check.OnAudit(p.priorityKept)),
 		s.State(TenantsFair, "tenants that have enough ready jobs are served equally often",
 			check.OnAudit(p.tenantsFair)),
-		s.State(PoisonFound, "what is dead as poison is exactly what is poison, found in as few "+
-			"calls as halves need", check.OnAudit(poisonFound)),
+		s.State(PoisonFound, "calls end as the payloads of their jobs say, and what is dead as poison "+
+			"is exactly what is poison, found in as few calls as halves need", check.OnAudit(p.poisonFound)),
 	}
 	if p.TenantRate > 0 {
 		list = append(list, s.State(RatesKept, "a tenant's jobs are claimed no more often than its "+
@@ -197,6 +198,14 @@ func tries(a *Audit) map[uint64][]*RunRow {
 	return by
 }
 
+// first is the run of the first attempt, nil if nobody knows it.
+func first(runs []*RunRow) *RunRow {
+	if len(runs) == 0 || runs[0].Attempt != 1 {
+		return nil
+	}
+	return runs[0]
+}
+
 // givenBack says whether a job may have been given back before its lease was over: if it failed.
 // All else is its worker's until then.
 func (run *RunRow) givenBack() bool {
@@ -233,41 +242,62 @@ func (p Params) newestEnds(r *check.Run, a *Audit) func() {
 	return nil
 }
 
-// backoffKept is the clause about pauses. What is stored is judged, as full jitter may be as
-// short as its floor.
+// backoffKept is the clause about pauses and delays. What is stored is judged, as full jitter may
+// be as short as its floor.
 func (p Params) backoffKept(r *check.Run, a *Audit) func() {
-	failures := 0
-	for job, list := range tries(a) {
-		for i, run := range list {
-			if run.NextNS == 0 {
-				if i+1 < len(list) && p.tooSoon(run, list[i+1]) {
-					r.Violate([]uint64{job}, "attempt %d at %s was claimed %v after attempt %d, of whose failure "+
-						"no pause is known", list[i+1].Attempt, nameOf(job),
-						time.Duration(list[i+1].ClaimedNS-run.AskedNS), run.Attempt)
+	sent, created := payloads(r), map[uint64]int64{}
+	for _, j := range a.Jobs {
+		created[j.ID] = j.CreatedNS
+	}
+	return func() {
+		failures, busiest, calls := 0, 0., map[int64]float64{}
+		for job, list := range tries(a) {
+			due := created[job] + sent[job].DelayMS*int64(time.Millisecond)
+			if run := first(list); run != nil && run.ClaimedNS < due-int64(grain) {
+				r.Violate([]uint64{job}, "%s was claimed %v before its delay of %d ms was over", nameOf(job),
+					time.Duration(due-run.ClaimedNS), sent[job].DelayMS)
+			}
+			for i, run := range list {
+				if run.Attempt > 1 && sent[job].Calls && (run.Result == succeeded || run.Result == down) {
+					calls[run.ClaimedNS/int64(moment)]++
+					busiest = max(busiest, calls[run.ClaimedNS/int64(moment)])
 				}
-				continue
-			}
-			failures++
-			pause := time.Duration(run.NextNS - run.FailedNS)
-			floor, most := p.BackoffFloor.D(), p.ceiling(run.Attempt)
-			if pause < floor-grain || pause > most+grain {
-				r.Violate([]uint64{job}, "after attempt %d at %s the pause was %v; it is %v to %v", run.Attempt,
-					nameOf(job), pause, floor, most)
-			}
-			if i+1 < len(list) && list[i+1].ClaimedNS < run.NextNS-int64(grain) {
-				r.Violate([]uint64{job}, "attempt %d at %s was claimed %v before its pause was over",
-					list[i+1].Attempt, nameOf(job), time.Duration(run.NextNS-list[i+1].ClaimedNS))
+				if run.NextNS != 0 {
+					failures++
+				}
+				p.paused(r, run, list[i+1:])
 			}
 		}
+		r.Checked(failures)
+		r.Need(failures > 0, "no attempt failed that was to be followed by another one")
+		r.Figure(fmt.Sprintf("attempts after a first one that call the dependency, in the busiest %v",
+			moment), "", busiest)
 	}
-	r.Checked(failures)
-	r.Need(failures > 0, "no attempt failed that was to be followed by another one")
-	again := slices.DeleteFunc(slices.Clone(a.Calls), func(c CallRow) bool { return c.Attempt < 2 })
-	if busiest, mean := peak(again); mean > 0 {
-		r.Note("of later attempts than the first the dependency had %d calls in its busiest %v, %.1f "+
-			"times the mean", busiest, moment, float64(busiest)/mean)
+}
+
+// moment is how long the busiest moment of the dependency is.
+const moment = 100 * time.Millisecond
+
+// paused judges the pause after an attempt, and the first attempt after that.
+func (p Params) paused(r *check.Run, run *RunRow, later []*RunRow) {
+	job := []uint64{run.Job}
+	pause, floor := time.Duration(run.NextNS-run.FailedNS), p.BackoffFloor.D()
+	most := p.ceiling(run.Attempt)
+	if run.NextNS != 0 && (pause < floor-grain || pause > most+grain) {
+		r.Violate(job, "after attempt %d at %s the pause was %v; it is %v to %v", run.Attempt,
+			nameOf(run.Job), pause, floor, most)
 	}
-	return p.neverEarly(r, a)
+	if len(later) == 0 {
+		return
+	}
+	switch next := later[0]; {
+	case run.NextNS == 0 && p.tooSoon(run, next):
+		r.Violate(job, "attempt %d at %s was claimed %v after attempt %d, of whose failure no pause is "+
+			"known", next.Attempt, nameOf(run.Job), time.Duration(next.ClaimedNS-run.AskedNS), run.Attempt)
+	case next.ClaimedNS < run.NextNS-int64(grain):
+		r.Violate(job, "attempt %d at %s was claimed %v before its pause was over", next.Attempt,
+			nameOf(run.Job), time.Duration(run.NextNS-next.ClaimedNS))
+	}
 }
 
 // tooSoon says whether a failure without a known pause was followed by an attempt before any pause
@@ -277,78 +307,41 @@ func (p Params) tooSoon(run, next *RunRow) bool {
 		time.Duration(next.ClaimedNS-run.AskedNS) < min(p.BackoffFloor.D(), p.Lease.D())-grain
 }
 
-// neverEarly is the part about delays.
-func (p Params) neverEarly(r *check.Run, a *Audit) func() {
-	created, first := map[uint64]int64{}, map[uint64]int64{}
-	for _, j := range a.Jobs {
-		created[j.ID] = j.CreatedNS
-	}
-	for _, run := range a.Runs {
-		if run.Attempt == 1 {
-			first[run.Job] = run.ClaimedNS
-		}
-	}
-	requests(r, func(req EnqueueRequest) {
-		due := created[req.ID] + req.DelayMS*int64(time.Millisecond)
-		if at := first[req.ID]; at != 0 && created[req.ID] != 0 && at < due-int64(grain) {
-			r.Violate([]uint64{req.ID}, "%s was claimed %v before its delay of %d ms was over",
-				nameOf(req.ID), time.Duration(due-at), req.DelayMS)
-		}
-	})
-	return nil
-}
-
 // grain is the coarsest resolution of a store's clock.
 const grain = time.Millisecond
 
-// requests visits what was enqueued, or may have been.
-func requests(r *check.Run, visit func(EnqueueRequest)) {
-	table := API()
+// payloads are what was enqueued, or may have been, by its number. They are known after the
+// reading.
+func payloads(r *check.Run) map[uint64]EnqueueRequest {
+	table, sent := API(), map[uint64]EnqueueRequest{}
 	r.See(func(rec *history.Record) {
 		if req, err := api.RequestOf[EnqueueRequest](table, rec.Op); err == nil {
-			visit(req)
+			sent[req.ID] = req
 		}
 	}, KindEnqueue)
-}
-
-// moment is how long the busiest moment of the dependency is.
-const moment = 100 * time.Millisecond
-
-// peak is how many calls the busiest moment had, and how many each had on average.
-func peak(calls []CallRow) (most int, mean float64) {
-	if len(calls) < 2 {
-		return 0, 0
-	}
-	by := map[int64]int{}
-	first, last := calls[0].AtNS, calls[0].AtNS
-	for _, c := range calls {
-		by[c.AtNS/int64(moment)]++
-		most = max(most, by[c.AtNS/int64(moment)])
-		first, last = min(first, c.AtNS), max(last, c.AtNS)
-	}
-	return most, float64(len(calls)) / (float64(last-first)/float64(moment) + 1)
+	return sent
 }
 
 // cancelledStays is the clause about cancelled jobs. What is over, or a worker's until its lease is
 // over, cannot be cancelled.
 func (p Params) cancelledStays(r *check.Run, a *Audit) func() {
 	byJob := tries(a)
-	last := map[uint64]int64{}
-	for _, run := range a.Runs {
-		last[run.Job] = max(last[run.Job], run.ClaimedNS)
-	}
 	may, acked := asked(r, KindCancel)
+	answered := answeredTruly(r, byJob)
 	return func() {
 		n := 0
 		for _, j := range a.Jobs {
 			r.Checked(1)
+			answered(j)
 			if len(acked[j.Job]) > 0 && j.State != cancelled {
 				r.Violate(append([]uint64{j.ID}, acked[j.Job]...), "%s was cancelled, and is %s", j.Job,
 					j.State)
 			}
-			if j.EndedNS != 0 && last[j.ID] > j.EndedNS {
-				r.Violate([]uint64{j.ID}, "%s was claimed %v after it was %s", j.Job,
-					time.Duration(last[j.ID]-j.EndedNS), j.State)
+			for _, run := range byJob[j.ID] {
+				if j.EndedNS != 0 && run.ClaimedNS > j.EndedNS {
+					r.Violate([]uint64{j.ID}, "%s was claimed %v after it was %s", j.Job,
+						time.Duration(run.ClaimedNS-j.EndedNS), j.State)
+				}
 			}
 			if j.State != cancelled {
 				continue
@@ -373,11 +366,53 @@ func (p Params) cancelledStays(r *check.Run, a *Audit) func() {
 	}
 }
 
+// answeredTruly returns the clause about answers to cancellations, by the driver's clock: what was
+// cancelled is not claimed after the answer, and what is called too late was claimed, or over,
+// before it. A job was claimed no sooner after its enqueue was sent than after it was stored.
+func answeredTruly(r *check.Run, byJob map[uint64][]*RunRow) func(JobRow) {
+	answers, slowest := map[string][]history.Record{}, r.Slowest()
+	enqueued := r.Operations(check.Named(KindEnqueue), r.Table(jobFact))
+	r.See(func(rec *history.Record) {
+		if rec.Outcome == history.OK || sut.RefusedFor(rec, ErrTooLate) {
+			answers[rec.Op.Key] = append(answers[rec.Op.Key], *rec)
+		}
+	}, KindCancel)
+	return func(j JobRow) {
+		op, runs := enqueued[j.ID], byJob[j.ID]
+		if !op.May() {
+			return
+		}
+		over, last := j.EndedNS, int64(0) // over, or claimed first; 0 if nobody knows
+		if j.Attempts > 0 {
+			over = 0
+		}
+		if run := first(runs); run != nil {
+			over = run.AskedNS
+		}
+		if n := len(runs); n > 0 {
+			last = runs[n-1].AskedNS
+		}
+		since := func(ns int64) time.Duration {
+			return op.Start + time.Duration(ns-j.CreatedNS) - *slowest - grain
+		}
+		for _, rec := range answers[j.Job] {
+			switch ok := rec.Outcome == history.OK; {
+			case ok && since(last) > rec.End:
+				r.Violate([]uint64{j.ID, rec.Op.ID}, "%s was cancelled by %v, and claimed %v later at least",
+					j.Job, rec.End, since(last)-rec.End)
+			case !ok && since(over) > rec.End:
+				r.Violate([]uint64{j.ID, rec.Op.ID}, "%s was too late to be cancelled by %v, and not claimed "+
+					"or over for %v at least after that", j.Job, rec.End, since(over)-rec.End)
+			}
+		}
+	}
+}
+
 // uniqueKept is the clause about unique keys. What was replayed was dead in between. A store reads
 // its clock before it waits for the job in its way to end, by no more than the operation took.
-// Whoever is refused because of a key has another job in the way that may have had it then: one
-// that is not there may have had it from its enqueue on, and one that is over until as long after
-// its answer as it lasted.
+// Whoever is refused because of a key has a job in the way that may have had it then, which may be
+// its own, stored by an attempt beside it: one that is not there may have had it from its enqueue
+// on, and one that is over until as long after its answer as it lasted.
 func uniqueKept(r *check.Run, a *Audit) func() {
 	asked, slowest := r.Operations(check.Named(KindEnqueue), r.Table(jobFact)), r.Slowest()
 	var denied []history.Record
@@ -412,8 +447,8 @@ func uniqueKept(r *check.Run, a *Audit) func() {
 			if rec.Op.Key == "" || !slices.ContainsFunc(may[rec.Op.Key], func(op check.Operation) bool {
 				j, there := jobs[op.ID]
 				end := asked[op.ID].End // of any attempt
-				return op.ID != rec.Op.ID && op.Start <= rec.End && (!there || j.EndedNS == 0 ||
-					j.Replays > 0 || end == history.Never ||
+				return op.Start <= rec.End && (!there || j.EndedNS == 0 || j.Replays > 0 ||
+					end == history.Never ||
 					end+time.Duration(j.EndedNS-j.CreatedNS)+slack >= rec.Start)
 			}) {
 				r.Violate([]uint64{rec.Op.ID}, "operation %d was refused because of the key %q, which no "+
@@ -444,19 +479,13 @@ type wait struct {
 
 // waits are those of the acknowledged jobs that had no delay. They are known after the reading.
 func waits(r *check.Run, a *Audit) func() []wait {
-	first, delayed := map[uint64]*RunRow{}, map[uint64]bool{}
-	for i := range a.Runs {
-		if run := &a.Runs[i]; run.Attempt == 1 {
-			first[run.Job] = run
-		}
-	}
+	byJob, sent := tries(a), payloads(r)
 	asked := r.Operations(check.Named(KindEnqueue), r.Table(jobFact))
-	requests(r, func(req EnqueueRequest) { delayed[req.ID] = delayed[req.ID] || req.DelayMS > 0 })
 	return func() (list []wait) {
 		for _, j := range a.Jobs {
 			took, certain := took(asked[j.ID])
-			run := first[j.ID]
-			if run != nil && certain && !delayed[j.ID] && j.CreatedNS+took < run.AskedNS {
+			run := first(byJob[j.ID])
+			if run != nil && certain && sent[j.ID].DelayMS == 0 && j.CreatedNS+took < run.AskedNS {
 				list = append(list, wait{j.ID, j.Tenant, j.Priority, j.CreatedNS + took, run.AskedNS})
 			}
 		}
@@ -551,7 +580,7 @@ func waited(a *Audit) (most, others time.Duration) {
 		created[j.ID] = j.CreatedNS
 	}
 	for _, list := range tries(a) {
-		if run := list[0]; run.Attempt == 1 {
+		if run := first(list); run != nil {
 			by[run.Tenant] = append(by[run.Tenant], time.Duration(run.ClaimedNS-created[run.Job]))
 		}
 	}
@@ -572,28 +601,26 @@ func waited(a *Audit) (most, others time.Duration) {
 	return half(top), half(slices.Concat(slices.Collect(maps.Values(by))...))
 }
 
-// event is a job that becomes ready, step 1, or the claim of one, step -1: of any attempt, and
-// counted as ready only if it was one that certainly waited.
+// event is a job that becomes ready, step 1, or the end of its wait, step -1, if it certainly
+// waited; or the claim of any job for any attempt, step 0.
 type event struct {
 	at     int64
 	tenant string
 	step   int
-	claim  bool
 	job    uint64
 }
 
 // turnsOf is what happened to tenants, in its order.
 func turnsOf(a *Audit, list []wait) (turns []event, tenants []string) {
 	for _, w := range list {
-		turns = append(turns, event{w.from, w.tenant, 1, false, w.job},
-			event{w.to, w.tenant, -1, false, w.job})
+		turns = append(turns, event{w.from, w.tenant, 1, w.job}, event{w.to, w.tenant, -1, w.job})
 		if !slices.Contains(tenants, w.tenant) {
 			tenants = append(tenants, w.tenant)
 		}
 	}
 	for _, list := range tries(a) {
 		for _, run := range list {
-			turns = append(turns, event{run.AskedNS, run.Tenant, 0, true, run.Job})
+			turns = append(turns, event{run.AskedNS, run.Tenant, 0, run.Job})
 		}
 	}
 	slices.SortFunc(turns, func(x, y event) int {
@@ -618,7 +645,7 @@ func (p Params) alike(r *check.Run, turns []event, x, y string) (together, apart
 			continue
 		}
 		switch {
-		case !e.claim:
+		case e.step != 0:
 			continue
 		case e.tenant == x:
 			ahead++
@@ -660,57 +687,77 @@ func (p Params) ratesKept(r *check.Run, a *Audit) func() {
 	return nil
 }
 
-// poisonFound is the clause about poison. How many calls a batch took says something if its worker
-// came to the end of it.
-func poisonFound(r *check.Run, a *Audit) func() {
-	batches, halved := map[string]*batch{}, 0
-	for i := range a.Runs {
-		run := &a.Runs[i]
-		b := batches[run.Batch]
-		if b == nil {
-			b = &batch{last: map[uint64]*RunRow{}}
-			batches[run.Batch] = b
-		}
-		b.add(run)
-		if run.Size > 1 && (run.Result == failed || run.Result == gaveUp) {
-			r.Violate([]uint64{run.Job}, "%s is to blame for a call with %d jobs", nameOf(run.Job), run.Size)
-		}
-	}
-	for name, b := range batches {
-		r.Checked(1)
-		alone, over := b.ended()
-		if !over {
-			continue
-		}
-		if b.size > 1 && alone > 0 {
-			halved++
-		}
-		if most := 1 + 2*alone*bits.Len(uint(b.size-1)); b.calls > float64(most)+0.01 {
-			r.Violate([]uint64{b.job}, "%s of %d jobs, of which %d failed, took %.0f calls; halves need %d "+
-				"at most", name, b.size, alone, b.calls, most)
-		}
-	}
-	poison := map[uint64]bool{}
-	requests(r, func(req EnqueueRequest) {
-		if req.Poison {
-			poison[req.ID] = true
-		}
-	})
+// poisonFound is the clause about poison, and about what else payloads say. How many calls a batch
+// took says something if its worker came to the end of it.
+func (p Params) poisonFound(r *check.Run, a *Audit) func() {
+	sent := payloads(r)
 	return func() {
-		found := 0
+		batches, halved := map[string]*batch{}, 0
+		for i := range a.Runs {
+			run := &a.Runs[i]
+			b := batches[run.Batch]
+			if b == nil {
+				b = &batch{last: map[uint64]*RunRow{}}
+				batches[run.Batch] = b
+			}
+			b.add(run)
+			if req, known := sent[run.Job]; known && !p.scripted(run, req) {
+				r.Violate([]uint64{run.Job}, "attempt %d at %s in a call with %d jobs is %q, and its payload "+
+					"says: fails %d, poison %v, calls %v", run.Attempt, nameOf(run.Job), run.Size, run.Result,
+					req.Fails, req.Poison, req.Calls)
+			}
+		}
+		for name, b := range batches {
+			r.Checked(1)
+			alone, over := b.ended()
+			if !over {
+				continue
+			}
+			if b.size > 1 && alone > 0 {
+				halved++
+			}
+			if most := 1 + 2*alone*bits.Len(uint(b.size-1)); b.calls > float64(most)+0.01 {
+				r.Violate([]uint64{b.job}, "%s of %d jobs, of which %d failed, took %.0f calls; halves need "+
+					"%d at most", name, b.size, alone, b.calls, most)
+			}
+		}
+		found, inVain, succeeds := 0, 0, 0
 		for _, j := range a.Jobs {
+			req := sent[j.ID]
 			switch is := j.State == dead && j.Reason == poisoned; {
-			case is && !poison[j.ID]:
+			case is && !req.Poison:
 				r.Violate([]uint64{j.ID}, "%s is dead as poison, and is none", j.Job)
-			case j.State == done && poison[j.ID]:
+			case j.State == done && req.Poison:
 				r.Violate([]uint64{j.ID}, "%s is poison, and is done", j.Job)
 			case is:
 				found++
+			case j.State == done:
+				succeeds++
+			case j.State == dead && !req.Poison && req.Fails < int64(p.MaxAttempts):
+				inVain++
 			}
 		}
 		r.Need(found > 0, "no poison was found")
+		r.Need(inVain <= succeeds, "%d jobs are dead that could be done, and %d are done", inVain,
+			succeeds)
 		r.Note("%d jobs were found to be poison, and %d batches were halved", found, halved)
 	}
+}
+
+// scripted says whether a call may have ended so for a job, as its payload says. What failed with
+// others is not to blame: it is split, or the dependency is down, which any of them may call.
+func (p Params) scripted(run *RunRow, req EnqueueRequest) bool {
+	switch run.Result {
+	case succeeded:
+		return run.Attempt > req.Fails && !req.Poison
+	case failed:
+		return run.Attempt <= req.Fails && run.Size == 1
+	case gaveUp:
+		return req.Poison && run.Size == 1
+	case down:
+		return p.Outage > 0 && (req.Calls || run.Size > 1)
+	}
+	return true
 }
 
 // batch is the calls with the jobs of one claim.

@@ -22,7 +22,6 @@ type line struct {
 	runs []*taskqueue.RunRow
 
 	effects []taskqueue.EffectRow
-	calls   []taskqueue.CallRow
 	tenant  string           // the last one that was served
 	spent   map[string]int64 // until when tenants have used up their rates
 	busy    int              // workers
@@ -197,9 +196,6 @@ func (l *line) begin(batch string, at int64, list []*job) (runs []*taskqueue.Run
 	for _, j := range list {
 		runs = append(runs, &taskqueue.RunRow{Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempts,
 			Batch: batch, Size: int64(len(list)), AskedNS: at, ClaimedNS: at})
-		if j.req.Calls {
-			l.calls = append(l.calls, taskqueue.CallRow{AtNS: l.clock(), Attempt: j.Attempts})
-		}
 	}
 	l.runs = append(l.runs, runs...)
 	return runs
@@ -246,7 +242,7 @@ func (l *line) halve(batch string, at int64, list []*job) {
 
 func (l *line) audit() taskqueue.Audit {
 	a := taskqueue.Audit{Jobs: []taskqueue.JobRow{}, Runs: []taskqueue.RunRow{},
-		Effects: l.effects, Calls: l.calls}
+		Effects: l.effects}
 	for _, j := range l.jobs {
 		a.Jobs = append(a.Jobs, j.JobRow)
 	}
@@ -267,7 +263,7 @@ func lineOf(
 	}
 	w := suttest.NewWorld(seed, load, trouble)
 	l := &line{p: p, w: w, api: taskqueue.API(), byID: map[uint64]*job{},
-		spent: map[string]int64{}, effects: []taskqueue.EffectRow{}, calls: []taskqueue.CallRow{}}
+		spent: map[string]int64{}, effects: []taskqueue.EffectRow{}}
 	e := &evidence{suttest.NewEvidence[taskqueue.Audit](taskqueue.System(), p)}
 	if fault {
 		e.Windows = w.LoseAnswers()

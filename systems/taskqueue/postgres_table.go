@@ -313,8 +313,5 @@ func handled(ctx context.Context, tx pgx.Tx) (a Audit, err error) {
 		a.Effects, err = stores.CollectOn[EffectRow](ctx, tx, `SELECT job, attempt FROM effects
 			ORDER BY job, salt`)
 	}
-	if err == nil {
-		a.Calls, err = stores.CollectOn[CallRow](ctx, tx, `SELECT ns(at), attempt FROM calls ORDER BY seq`)
-	}
 	return a, err
 }

@@ -52,9 +52,6 @@ func proof() suttest.Proof[*evidence] {
 		Unnoticed: map[string][]string{
 			"whoever knows a job may cancel or replay it": {"change client of cancel",
 				"change client of replay"},
-			"the log of the dependency is shown, and not judged": {"drop of calls", "double of calls",
-				"exchange at_ns of calls", "raise at_ns of calls", "lower at_ns of calls",
-				"exchange attempt of calls", "raise attempt of calls", "lower attempt of calls"},
 		},
 		Absent: map[string][]string{
 			"the answer says nothing": {"exchange answers to cancel", "exchange answers to replay"},

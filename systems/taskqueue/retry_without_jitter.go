@@ -7,7 +7,7 @@ package taskqueue
 // The guarantee: that of postgres_batch.
 //
 // It gives up: the dependency. What failed together when it went down comes back together, again
-// and again: backoff-kept says how many calls the busiest moment had.
+// and again: backoff-kept shows how many of these calls the busiest moment had.
 func retryWithoutJitter() variant {
 	return inPostgres(variant{
 		Name:       "retry_without_jitter",

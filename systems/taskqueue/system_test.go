@@ -70,7 +70,7 @@ func TestAPI(t *testing.T) {
 		Jobs: []taskqueue.JobRow{{ID: 8, Job: "job-8", Tenant: "tenant-1", State: "done",
 			Priority: 1}},
 		Runs:    []taskqueue.RunRow{{Job: 8, Tenant: "tenant-1", Attempt: 1, Size: 1, Result: "ok"}},
-		Effects: []taskqueue.EffectRow{{Job: 8, Attempt: 1}}, Calls: []taskqueue.CallRow{}})
+		Effects: []taskqueue.EffectRow{{Job: 8, Attempt: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ type EnqueueRequest struct {
 	Unique   string `json:"unique_key" op:"key" max:"40" doc:"empty: any number of such jobs"`
 	DelayMS  int64  `json:"delay_ms" min:"0" max:"3600000"`
 
-	Fails  int64 `json:"fails" min:"0" max:"1000" doc:"how many attempts fail before one succeeds"`
+	Fails  int64 `json:"fails" min:"0" max:"1000" doc:"the attempts up to this one fail, later ones succeed"`
 	Poison bool  `json:"poison" doc:"the handler can never do it, and fails with all that it was given with it"`
 	Calls  bool  `json:"calls" doc:"the handler calls the dependency"`
 	WorkMS int64 `json:"work_ms" min:"0" max:"60000"`
@@ -162,7 +162,6 @@ type Audit struct {
 	Jobs    []JobRow    `json:"jobs"`
 	Runs    []RunRow    `json:"runs" doc:"what the handler was called with, a row for each job of each call"`
 	Effects []EffectRow `json:"effects" doc:"what the handler did"`
-	Calls   []CallRow   `json:"calls" doc:"what the dependency was asked, in the order in which it was"`
 }
 
 // JobRow is a job at the end.
@@ -188,7 +187,7 @@ type RunRow struct {
 	Attempt   int64  `json:"attempt" fact:"thing"`
 	Batch     string `json:"batch" doc:"names the claim, of all jobs that were claimed together"`
 	Size      int64  `json:"size" fact:"version" doc:"how many jobs the call had"`
-	Result    string `json:"result" fact:"state" enum:",ok,failed,poison,split,down" doc:"empty if its worker did not come to an end"`
+	Result    string `json:"result" fact:"state" enum:",ok,failed,poison,split,down" doc:"what the payload says; split if it failed because of some of its jobs, and parts of them are tried for themselves; empty if its worker did not come to an end"`
 	AskedNS   int64  `json:"asked_ns" doc:"when the claim reached the store"`
 	ClaimedNS int64  `json:"claimed_ns" doc:"when the job was claimed; what limits a tenant's claims let it pass between asked_ns and this"`
 	FailedNS  int64  `json:"failed_ns" doc:"when the failure was stored, 0 if none was"`
@@ -199,12 +198,6 @@ type RunRow struct {
 type EffectRow struct {
 	Job     uint64 `json:"op_id" min:"1" fact:"op"`
 	Attempt int64  `json:"attempt" fact:"thing"`
-}
-
-// CallRow is a call of the dependency.
-type CallRow struct {
-	AtNS    int64 `json:"at_ns"`
-	Attempt int64 `json:"attempt" doc:"of the job that it was for"`
 }
 
 // Params are the workload's parameters, and what the designs are opened for.

@@ -188,6 +188,16 @@ func TestClauses(t *testing.T) {
 	reply := func(body string) func(*evidence) {
 		return func(e *evidence) { e.op(batch).Reply.Body = []byte(body) }
 	}
+	later := func(body string) func(*evidence) {
+		return func(e *evidence) {
+			r := e.op(second + 1023)
+			r.Start, r.End, r.Reply.Body = time.Second, time.Second+ms, []byte(body)
+		}
+	}
+	vague := func(e *evidence) {
+		body := &e.op(5120).Reply.Body
+		*body = []byte(strings.ReplaceAll(string(*body), `"ok"`, `"unknown"`))
+	}
 	beside := func(body string) func(*evidence) {
 		return func(e *evidence) {
 			for range 20 {
@@ -315,6 +325,10 @@ func TestClauses(t *testing.T) {
 		{writeheavy.ReadsExact, "as of another position", check.Broken, func(e *evidence) {
 			e.op(second + 1023).Reply.Body = []byte(`{"value":4,"as_of":1}`)
 		}, "as of 1"},
+		{writeheavy.ReadsExact, "of a quarter of what was there long before", check.Held,
+			later(`{"value":5,"as_of":1}`), ""},
+		{writeheavy.ReadsExact, "of nothing that was there long before", check.Undecided,
+			later(`{"value":0,"as_of":0}`), "reads had 0 of the 3 adds that were acknowledged 180ms before"},
 		{writeheavy.ReadsExact, "no reply", check.Broken, func(e *evidence) {
 			e.op(first + 1023).Reply.Body = []byte(`[`)
 		}, "cannot be read"},
@@ -342,7 +356,7 @@ func TestClauses(t *testing.T) {
 		{writeheavy.AsOfRises, "as of now", check.Held, asOfNow(nothing), "as of now"},
 		{writeheavy.AsOfRises, "it falls", check.Broken, func(e *evidence) {
 			e.op(second + 1023).Reply.Body = []byte(`{"as_of":0}`)
-		}, "after it had read it as of 1"},
+		}, "reader-1 reading counter-1 was shown version 0 from 80ms on, and 1"},
 		{writeheavy.AsOfRises, "it falls while the other read is under way", check.Undecided,
 			func(e *evidence) {
 				e.op(second + 1023).Reply.Body = []byte(`{"as_of":0}`)
@@ -354,6 +368,20 @@ func TestClauses(t *testing.T) {
 		{writeheavy.ByRecord, "another one's reply", check.Broken,
 			reply(`{"results":[{"op_id":4098,"result":"ok"},{"op_id":4097,"result":"ok"}]}`),
 			"not one for each"},
+		{writeheavy.ByRecord, "a word that says nothing", check.Broken,
+			reply(`{"results":[{"op_id":4097,"result":"ok"},{"op_id":4098,"result":"fine"}]}`),
+			`operation 4098 of batch 4096 was answered with "fine"`},
+		{writeheavy.ByRecord, "most are of unknown outcome", check.Undecided, vague,
+			"10 adds of batches were answered as unknown and 2 otherwise, and of those alone 0 and 4"},
+		{writeheavy.ByRecord, "and so are adds alone", check.Held, func(e *evidence) {
+			vague(e)
+			unknown(third)(e)
+		}, ""},
+		{writeheavy.ByRecord, "in a fault", check.Held, func(e *evidence) {
+			vague(e)
+			e.Windows = []history.Window{{Kind: history.FaultWindow, Fault: "pause postgres",
+				Start: e.op(5120).Start, End: e.op(5120).End}}
+		}, ""},
 		{writeheavy.ByRecord, "refused with the other", check.Broken, reply(
 			`{"results":[{"op_id":4097,"result":"rejected"},{"op_id":4098,"result":"rejected"}]}`),
 			"operation 4097 was told"},

@@ -1,6 +1,7 @@
 package writeheavy
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -335,21 +336,27 @@ func readsExact(j judged) {
 	}
 }
 
-// readsAsOf compares reads with the adds up to their positions, and measures how old they are.
+// readsAsOf compares reads with the adds up to their positions, and measures how old they are. No
+// age is promised, but reads that are hardly ever of anything show nothing.
 func (j judged) readsAsOf(all map[string][]asOf) {
-	sums, oldest, some := j.prefixSums(), time.Duration(0), false
+	sums, oldest, some, had, due := j.prefixSums(), time.Duration(0), false, 0, 0
 	for key, reads := range all {
+		sum := cmp.Or(sums[key], &prefixes{})
 		for _, read := range reads {
 			j.Checked(1)
-			value, age := sums[key].at(read.pos, read.start)
+			value, adds, age := sum.at(read.pos, read.start)
 			oldest, some = max(oldest, age), some || read.pos > 0
 			if value != read.value {
 				j.Violate([]uint64{read.op}, "%s was read as %d as of %d; its adds up to there are %d", key,
 					read.value, read.pos, value)
 			}
+			before, _ := slices.BinarySearch(sum.acked, read.start-j.p.readWithin())
+			had, due = had+min(adds, before), due+before
 		}
 	}
 	j.Need(some, "no read had anything that was added")
+	j.Need(4*had >= due, "reads had %d of the %d adds that were acknowledged %v before they were "+
+		"sent; a quarter is needed", had, due, j.p.readWithin())
 	j.Figure("oldest add that a read lacks", "ms", float64(oldest.Milliseconds()))
 }
 
@@ -360,37 +367,31 @@ func rises(j judged) {
 		j.Note("reads are as of now")
 		return
 	}
-	again := false
+	had, sights := map[string][]check.VersionChange{}, map[string][]check.VersionSight{}
 	for key, reads := range j.byCounter() {
-		byClient := map[string][]asOf{}
-		for _, read := range reads {
-			byClient[read.client] = append(byClient[read.client], read)
-		}
-		for client, list := range byClient {
-			ended := slices.Clone(list)
-			slices.SortFunc(ended, func(a, b asOf) int { return int(a.end - b.end) })
-			most, next := asOf{}, 0
-			for _, read := range list {
-				j.Checked(1)
-				for ; next < len(ended) && ended[next].end < read.start; next++ {
-					if again = true; ended[next].pos > most.pos {
-						most = ended[next]
-					}
-				}
-				if read.pos < most.pos {
-					j.Violate([]uint64{most.op, read.op}, "%s read %s as of %d, after it had read it as of %d",
-						client, key, read.pos, most.pos)
-				}
-			}
+		for _, r := range reads {
+			who := r.client + " reading " + key
+			had[who] = append(had[who], check.VersionChange{Op: r.op, Start: r.start, End: r.end,
+				Version: r.pos})
+			sights[who] = append(sights[who], check.VersionSight{Op: r.op, Start: r.start, End: r.end,
+				Version: r.pos})
 		}
 	}
-	j.Need(again, "no client has read a counter again")
+	again := &check.Freshness{Collector: j.Collector}
+	for who, list := range sights {
+		again.Look(who, had[who], list)
+	}
+	j.Need(again.Looks > 0, "no client has read a counter again")
 }
 
-// byRecord looks at the answers to batches, at dead letters, and at the batches that were written.
-func byRecord(j judged) {
-	table, mixed := API(), false
+// answeredEach looks at the answers to batches: each has one for each add, in words that mean
+// something, and one that can be made is not refused because of another. That most are of unknown
+// outcome, outside faults, and adds alone are not, may be a slow server; but it shows nothing.
+func (j judged) answeredEach() {
+	table, mixed, unknown := API(), false, map[bool]int{}
 	batches, refusing := map[bool]int{}, map[bool]int{} // by whether one of its adds cannot be made
+	words := []string{ResultOK, ResultUnknown, sut.Code(ErrRejected), sut.Code(ErrShed),
+		sut.Code(sut.ErrRefused)}
 	for _, rec := range j.truth.replies {
 		j.Checked(1)
 		req, err := api.RequestOf[BatchRequest](table, rec.Op)
@@ -404,11 +405,20 @@ func byRecord(j judged) {
 			continue
 		}
 		good, bad, refused := false, false, 0
+		calm := !check.Disturbed(j.Faults(), 0, rec.Start, rec.End)
 		for i, one := range req.Records {
-			if sound(one.Delta) && reply.Results[i].Result == sut.Code(sut.ErrRefused) {
+			result := reply.Results[i].Result
+			if !slices.Contains(words, result) {
+				j.Violate([]uint64{rec.Op.ID, one.ID}, "operation %d of batch %d was answered with %q, which "+
+					"is none of %q", one.ID, rec.Op.ID, result, words)
+			}
+			if calm {
+				unknown[result == ResultUnknown]++
+			}
+			if sound(one.Delta) && result == sut.Code(sut.ErrRefused) {
 				refused = 1
 			}
-			good = good || sound(one.Delta) && reply.Results[i].Result == ResultOK
+			good = good || sound(one.Delta) && result == ResultOK
 			bad = bad || !sound(one.Delta)
 		}
 		mixed = mixed || good && bad
@@ -422,6 +432,15 @@ func byRecord(j judged) {
 			"and in %d of %d others", refusing[true], batches[true], refusing[false], batches[false])
 	}
 	j.Need(mixed, "no batch had an add that cannot be made beside one that was made")
+	alone := j.truth.alone
+	j.Need(unknown[true] <= unknown[false] || 10*alone[true] > alone[false], "outside faults %d adds "+
+		"of batches were answered as unknown and %d otherwise, and of those alone %d and %d",
+		unknown[true], unknown[false], alone[true], alone[false])
+}
+
+// byRecord looks at the answers to batches, at dead letters, and at the batches that were written.
+func byRecord(j judged) {
+	j.answeredEach()
 	dead := map[uint64]bool{}
 	for _, d := range j.Dead {
 		dead[d.ID] = true

@@ -94,6 +94,8 @@ type truth struct {
 	seen  bool
 	asked map[uint64]ask
 	ops   check.Operations
+	// alone are the adds outside faults that were in no batch, by whether their outcome is unknown.
+	alone map[bool]int
 	// classes are those of adds; nil where nobody wants them.
 	classes map[uint64]string
 	reads   []history.Record
@@ -107,11 +109,16 @@ func (t *truth) see(r *check.Run) {
 	if t.seen {
 		return
 	}
-	t.seen, t.asked, t.ops = true, map[uint64]ask{}, check.Operations{}
+	t.seen, t.asked, t.ops, t.alone = true, map[uint64]ask{}, check.Operations{}, map[bool]int{}
 	r.SeeParts(adds(), func(rec *history.Record) {
 		t.asked[rec.Op.ID] = t.asked[rec.Op.ID].saw(rec)
 		t.ops.Add(rec)
 	})
+	r.See(func(rec *history.Record) {
+		if !check.Disturbed(r.Faults(), 0, rec.Start, rec.End) {
+			t.alone[rec.Outcome == history.Unknown]++
+		}
+	}, KindAdd)
 	if t.classes != nil {
 		r.See(t.classify, KindAdd, KindBatch)
 	}
@@ -197,6 +204,7 @@ type prefixes struct {
 	// was acknowledged.
 	sum    []int64
 	unread []time.Duration
+	acked  []time.Duration // sorted
 }
 
 // prefixSums are those of all counters.
@@ -218,11 +226,13 @@ func (j judged) prefixSums() map[string]*prefixes {
 		end := history.Never
 		if op, known := j.truth.ops[o.ID]; known {
 			end = op.End
+			p.acked = append(p.acked, end) // Never of one that was not
 		}
 		p.pos, p.sum = append(p.pos, o.Pos), append(p.sum, before+o.Delta)
 		p.unread = append(p.unread, end)
 	}
 	for _, p := range all {
+		slices.Sort(p.acked)
 		for i := len(p.unread) - 2; i >= 0; i-- {
 			p.unread[i] = min(p.unread[i], p.unread[i+1])
 		}
@@ -230,23 +240,20 @@ func (j judged) prefixSums() map[string]*prefixes {
 	return all
 }
 
-// at is the value as of a position, and how old the first acknowledged add was, at a time, that is
-// not in it.
-func (p *prefixes) at(pos int64, sent time.Duration) (value int64, age time.Duration) {
-	if p == nil {
-		return 0, 0
-	}
-	i, _ := slices.BinarySearchFunc(p.pos, pos, func(a, b int64) int {
+// at is the value as of a position, how many adds are in it, and how old the first acknowledged one
+// was, at a time, that is not.
+func (p *prefixes) at(pos int64, sent time.Duration) (value int64, adds int, age time.Duration) {
+	adds, _ = slices.BinarySearchFunc(p.pos, pos, func(a, b int64) int {
 		if a <= b {
 			return -1
 		}
 		return 1
 	})
-	if i > 0 {
-		value = p.sum[i-1]
+	if adds > 0 {
+		value = p.sum[adds-1]
 	}
-	if i < len(p.unread) {
-		age = max(0, sent-p.unread[i])
+	if adds < len(p.unread) {
+		age = max(0, sent-p.unread[adds])
 	}
-	return value, age
+	return value, adds, age
 }

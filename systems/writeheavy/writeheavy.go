@@ -102,7 +102,7 @@ type BatchReply struct {
 // Result is what became of a record.
 type Result struct {
 	ID     uint64 `json:"op_id" min:"1"`
-	Result string `json:"result" doc:"ok, rejected, shed or refused, after which nothing was added, or unknown"`
+	Result string `json:"result" enum:"ok,rejected,shed,refused,unknown" doc:"after rejected, shed or refused nothing was added"`
 }
 
 // ReadRequest asks for the value of a counter.

@@ -157,14 +157,8 @@ func (h *heldOut) compare(ctx context.Context, v sut.Variant, name, text string)
 // simulate runs the model of a load.
 func (h *heldOut) simulate(ctx context.Context, plan resolved, machine sim.Machine,
 ) (string, rundir.Summary, error) {
-	opts := run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params, Seed: 1,
-		Root: h.folder, Tool: tool(), Now: time.Now, Observer: silentRun{},
-		Simulate: &run.Simulation{Machine: machine, Costs: h.file.Costs(), Known: "measured costs"}}
-	path, summary, err := run.Run(ctx, h.interrupts.hard, opts)
-	if err == nil {
-		err = failedRepeat(summary)
-	}
-	return path, summary, err
+	return h.simulateSilently(ctx, plan, 1, h.folder, &run.Simulation{Machine: machine,
+		Costs: h.file.Costs(), Known: "measured costs"})
 }
 
 // tryLoad runs one load and returns its folder.

@@ -138,13 +138,8 @@ func (a *app) predict(m *measuredRun, file *calibrate.File, designs []string,
 	plan.Scenario.Baseline = designs[0]
 	machine := file.Machine
 	machine.Stalls.Share = m.stalls
-	_, summary, err := run.Run(a.interrupts.soft, a.interrupts.hard, run.Options{
-		Scenario: plan.Scenario, System: plan.System, Params: plan.Params, Seed: m.summary.Run.Seed,
-		Root: root, Tool: tool(), Now: time.Now, Observer: silentRun{},
-		Simulate: &run.Simulation{Machine: machine, Costs: file.Costs(), Known: "measured costs"}})
-	if err == nil {
-		err = failedRepeat(summary)
-	}
+	_, summary, err := a.simulateSilently(a.interrupts.soft, plan, m.summary.Run.Seed, root,
+		&run.Simulation{Machine: machine, Costs: file.Costs(), Known: "measured costs"})
 	if err != nil {
 		return p, a.runError(err, "")
 	}
@@ -158,6 +153,19 @@ func (a *app) predict(m *measuredRun, file *calibrate.File, designs []string,
 			"machine, which stalls of its cores stand for", 100*m.stalls))
 	}
 	return p, nil
+}
+
+// simulateSilently simulates a scenario, shows nobody, and returns the run's folder in root.
+func (a *app) simulateSilently(
+	ctx context.Context, plan resolved, seed uint64, root string, with *run.Simulation,
+) (string, rundir.Summary, error) {
+	path, summary, err := run.Run(ctx, a.interrupts.hard, run.Options{Scenario: plan.Scenario,
+		System: plan.System, Params: plan.Params, Seed: seed, Root: root, Tool: tool(), Now: time.Now,
+		Observer: silentRun{}, Simulate: with})
+	if err == nil {
+		err = failedRepeat(summary)
+	}
+	return path, summary, err
 }
 
 // failedRepeat is why a repeat of a run that nobody is shown failed.

@@ -156,14 +156,8 @@ func (a *app) sweepOne(
 	}
 	told.Question = plan.Scenario.Question
 	plan = plan.shortest()
-	_, summary, err := run.Run(ctx, a.interrupts.hard, run.Options{Scenario: plan.Scenario,
-		System: plan.System, Params: plan.Params, Seed: seed, Root: root, Tool: tool(),
-		Now: time.Now, Observer: silentRun{},
-		Simulate: &run.Simulation{Machine: machine, Costs: f.simulated.Costs,
-			Known: f.simulated.Known}})
-	if err == nil {
-		err = failedRepeat(summary)
-	}
+	_, summary, err := a.simulateSilently(ctx, plan, seed, root, &run.Simulation{Machine: machine,
+		Costs: f.simulated.Costs, Known: f.simulated.Known})
 	if err != nil {
 		return a.runError(err, "")
 	}

@@ -534,7 +534,22 @@ func TestReplyFamilies(t *testing.T) {
 	unknown := check.Known(check.Named("buy"), "item-", 2, func(r *history.Record) bool {
 		return r.Code == "gone"
 	})
+	had := check.HadAnother(check.Named("buy"), func(r *history.Record) bool {
+		return r.Code == "gone"
+	})
+	attempt := func(what string) string {
+		return nameless("a") + "\n" + `{"kind":"buy","key":"a","end_ns":50,` + what + `}`
+	}
 	judgeFamilies(t, []familyCase{
+		{"told of another one, which may be - pass", attempt(`"id":8,"start_ns":40,"outcome":"unknown"`),
+			store{}, had, "", nil},
+		{"told of another one, which was refused - fail",
+			attempt(`"id":8,"start_ns":40,"outcome":"refused"`), store{}, had,
+			"a was told at 40ns to have one by another operation, and never had one", []uint64{0}},
+		{"told of another one, which is its own - fail",
+			attempt(`"id":7,"start_ns":40,"outcome":"unknown"`), store{}, had, "never had one", nil},
+		{"told of another one, which came after - fail",
+			attempt(`"id":8,"start_ns":41,"outcome":"unknown"`), store{}, had, "never had one", nil},
 		{"the same - pass", asked(again), store{}, check.SameReply(same), "", nil},
 		{"another name - fail", asked(strings.Replace(again, "o1", "o2", 1)), store{},
 			check.SameReply(same), "the key 7 was answered with o1 1 and with o2 1", []uint64{0, 1}},

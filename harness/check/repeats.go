@@ -97,3 +97,36 @@ func Known(k Kind, prefix string, most int, denied func(*history.Record) bool) C
 		return nil
 	}
 }
+
+// HadAnother is the clause that who is told to have one of a key already may have one: by another
+// operation of the same client, since the same one would be given what it has.
+func HadAnother(k Kind, denied func(*history.Record) bool) Clause {
+	const who = ByKey | ByOwner
+	return func(r *Run) func() {
+		type denial struct {
+			Fact
+			end time.Duration
+		}
+		var denials []denial
+		attempts := make(map[Group][]Operation)
+		r.SeeParts(k, func(rec *history.Record) {
+			f := k.said(rec)
+			if denied(rec) {
+				denials = append(denials, denial{f, rec.End})
+			} else if rec.Outcome != history.Refused {
+				attempts[who.Of(&f)] = append(attempts[who.Of(&f)], Attempt(rec))
+			}
+		})
+		return func() {
+			for _, d := range denials {
+				r.Checked(1)
+				if !slices.ContainsFunc(attempts[who.Of(&d.Fact)], func(o Operation) bool {
+					return o.ID != d.Op && o.Start <= d.end
+				}) {
+					r.Violate([]uint64{d.Op}, "%v was told at %v to have one by another operation, and never "+
+						"had one", who.Of(&d.Fact), d.end)
+				}
+			}
+		}
+	}
+}

@@ -62,7 +62,9 @@ func invariants(p Params) []check.Invariant {
 			"captured once, however often the provider calls back", moneyIsSettled(p)),
 		s.State(OneOrder, "a user has one order for a product at a time, and is not told of another "+
 			"attempt where there is none", mine.Spans(), check.AtMostOnce(orderFact, check.ByOp),
-			othersJoined()),
+			check.HadAnother(check.Named(KindJoin), func(rec *history.Record) bool {
+				return sut.RefusedFor(rec, ErrJoined)
+			})),
 		s.State(SameToken, "a request that is sent again has the token that it had, and is not refused",
 			check.SameReply(check.Replies{Kind: check.Named(KindJoin), What: "attempt",
 				Same: check.ByName, Sent: p.Resend > 0, Denied: func(rec *history.Record) bool {
@@ -279,33 +281,6 @@ func leaversLeft(r *check.Run, a *Audit, all answers) (end func()) {
 			}
 		}
 		r.Note("%d users left the waiting room", len(acked))
-	}
-}
-
-// othersJoined is the clause that who was told to have another attempt may have had one. A user
-// joins under one name for one product, which are the operation's client and key.
-func othersJoined() check.Clause {
-	return func(r *check.Run) func() {
-		type who struct{ user, product string }
-		joins, denied := map[who][]check.Operation{}, []history.Record{}
-		r.See(func(rec *history.Record) {
-			of := who{rec.Op.Client, rec.Op.Key}
-			joins[of] = append(joins[of], check.Attempt(rec)) // without a start, if it was refused
-			if sut.RefusedFor(rec, ErrJoined) {
-				denied = append(denied, *rec)
-			}
-		}, KindJoin)
-		return func() {
-			for _, rec := range denied {
-				of := who{rec.Op.Client, rec.Op.Key}
-				if !slices.ContainsFunc(joins[of], func(o check.Operation) bool {
-					return o.ID != rec.Op.ID && o.Start < rec.End
-				}) {
-					r.Violate([]uint64{rec.Op.ID}, "%s was told to have another attempt at %s, and never had one",
-						of.user, of.product)
-				}
-			}
-		}
 	}
 }
 

@@ -86,16 +86,9 @@ func promised(r *check.Run) (slack time.Duration, ok bool) {
 }
 
 // allowUnknown is the clause that counts the operations of a kind whose outcome is unknown as
-// allowed for.
+// allowed for. There must be one of any outcome.
 func allowUnknown(kind string) check.Clause {
-	return func(r *check.Run) func() {
-		r.See(func(rec *history.Record) {
-			if rec.Outcome == history.Unknown {
-				r.AllowedUnknown(1)
-			}
-		}, kind)
-		return nil
-	}
+	return check.NeedRecord(kind, "there was no "+kind, func(*history.Record) bool { return true })
 }
 
 // afterwards judges a clause about facts alone after those about replies.

@@ -161,6 +161,7 @@ func API() *api.Table[Shop] {
 				Reply: "What became of the payment.", Refuses: settles}),
 			api.Op(KindStock, "GET /v1/items/{item}/stock", readStock, api.About{
 				ID: "readStock", Summary: "Read one consistent snapshot of an item's stock.",
+				Detail:  "It is of a moment between the request and its answer.",
 				Reply:   "The snapshot.",
 				Refuses: []error{ErrUnknownItem, ErrUnknownOrder, ErrNotReady, errOverloaded, ErrNoStock}}),
 		},

@@ -1,8 +1,11 @@
 package flashsale
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
@@ -27,12 +30,46 @@ func (s Stock) terms() []check.Term {
 		{Name: "sold", Count: s.Sold}}
 }
 
-// snapshotsRead needs a snapshot, if any was asked for.
-func snapshotsRead(p Params) check.Clause {
-	return func(r *check.Run) func() {
-		read := p.StockReads == 0
-		r.See(func(rec *history.Record) { read = read || rec.Outcome == history.OK }, KindStock)
-		return func() { r.Need(read, "no stock snapshot was read") }
+// soldCounted is the clause that a snapshot counts as sold every unit whose payment had been
+// answered so when it was asked for, and no more than are paid at the end: paid is final. It needs
+// a snapshot, if any was asked for.
+func soldCounted(p Params) func(*check.Run, *check.Table) func() {
+	return func(r *check.Run, orders *check.Table) func() {
+		var reads []check.Fact
+		sold := make(map[string]time.Duration) // when the payments of orders were first answered so
+		r.See(func(rec *history.Record) {
+			switch {
+			case rec.Outcome != history.OK:
+			case rec.Op.Kind == KindStock:
+				var s Stock
+				_ = json.Unmarshal(rec.Reply.Body, &s) // Conserved tells of what cannot be read
+				reads = append(reads, check.Fact{Op: rec.Op.ID, Key: rec.Op.Key, Thing: s.Sold,
+					From: int64(rec.Start)})
+			case rec.Reply.Key == string(PaymentSold):
+				sold[rec.Op.Key] = min(cmp.Or(sold[rec.Op.Key], history.Never), rec.End)
+			}
+		}, KindPayment, KindStock)
+		return func() {
+			r.Need(len(reads) > 0 || p.StockReads == 0, "no stock snapshot was read")
+			paid := make(map[string][]int64)
+			for _, o := range orders.Rows {
+				if o.State == OrderPaid {
+					paid[o.Key] = append(paid[o.Key], int64(cmp.Or(sold[o.Name], history.Never)))
+				}
+			}
+			for _, answered := range paid {
+				slices.Sort(answered)
+			}
+			for _, f := range reads {
+				most := int64(len(paid[f.Key]))
+				least, _ := slices.BinarySearch(paid[f.Key], f.From)
+				if f.Thing < int64(least) || f.Thing > most {
+					r.Violate([]uint64{f.Op}, "%s: a reply to a read that began at %v has %d sold; %d "+
+						"payments were answered so before, and %d orders are paid at the end", f.Key,
+						time.Duration(f.From), f.Thing, least, most)
+				}
+			}
+		}
 	}
 }
 
@@ -59,7 +96,10 @@ func conserved(p Params) func(*check.Run, *Audit) func() {
 		for _, it := range a.Items {
 			listed[it.Item] = true
 			s := Stock{it.Item, it.Units, it.Available, it.Held, it.Sold}
-			s.conserve(r, p)
+			if s.Units != int64(p.Units) {
+				r.Violate(nil, "%s at the end: %d units, but the sale has %d", s.Item, s.Units, p.Units)
+			}
+			check.Conserve(r.Collector, s.Item+" at the end", s.Units, nil, s.terms()...)
 			if o := orders[it.Item]; s.Held != o.Held || s.Sold != o.Sold {
 				r.Violate(nil, "%s at the end: the item counts %d held and %d sold, its orders are %d held "+
 					"and %d paid", it.Item, s.Held, s.Sold, o.Held, o.Sold)
@@ -91,15 +131,6 @@ func (s *Stock) count(state string) {
 	case UnitSold:
 		s.Sold++
 	}
-}
-
-// conserve requires that a stock is that of the sale and adds up.
-func (s Stock) conserve(r *check.Run, p Params) {
-	where := s.Item + " at the end"
-	if s.Units != int64(p.Units) {
-		r.Violate(nil, "%s: %d units, but the sale has %d", where, s.Units, p.Units)
-	}
-	check.Conserve(r.Collector, where, s.Units, nil, s.terms()...)
 }
 
 // strayUnits compares the unit rows with the orders that they name.

@@ -56,16 +56,6 @@ func (d demands) high(units int) bool {
 	return false
 }
 
-func inDemand(units int) check.Clause {
-	return func(r *check.Run) func() {
-		d := demandsOf(r)
-		return func() {
-			r.Need(d.high(units), "no item was in demand: a run must offer as many first buys as "+
-				"units (%d), acknowledge half as many and refuse one as sold out", units)
-		}
-	}
-}
-
 // replies are the orders that a payment's reply called sold, with the
 // identity of one such delivery, and what the orders' buys were about.
 type replies struct {
@@ -123,6 +113,8 @@ func oversoldByReplies(p Params) check.Clause {
 	return func(r *check.Run) func() {
 		seen, wanted := repliesOf(r), demandsOf(r)
 		return func() {
+			r.Need(wanted.high(p.Units), "no item was in demand: a run must offer as many first buys as "+
+				"units (%d), acknowledge half as many and refuse one as sold out", p.Units)
 			orders := make(map[string][]string)
 			for order := range seen.sold {
 				if buy, known := seen.buys[order]; known {

@@ -1,6 +1,7 @@
 package flashsale
 
 import (
+	"cmp"
 	"time"
 
 	"stampede/harness/check"
@@ -18,8 +19,8 @@ func payments(p Params) check.Clause {
 			if !ok {
 				return nil
 			}
-			rows := judgeRows(r, a, list[0])
-			return func() { d.compare(r, rows, list[0]) }
+			d.buys = r.Operations(check.Named(KindBuy), list[0])
+			return func() { d.compare(r, d.judgeRows(r, a, list[0], p.PriceCents), list[0]) }
 		})(r)
 		return func() {
 			d.need(r, p)
@@ -30,11 +31,15 @@ func payments(p Params) check.Clause {
 	}
 }
 
-// judgeRows judges the payments and the paid orders, and returns the payments by their name.
-func judgeRows(r *check.Run, a *Audit, orders *check.Table) map[string]PaymentAudit {
-	price := make(map[string]int64)
+// judgeRows judges prices, payments, and the orders that are paid or were given up, and returns the
+// payments by their name.
+func (d *deliveries) judgeRows(
+	r *check.Run, a *Audit, orders *check.Table, price int64,
+) map[string]PaymentAudit {
 	for _, it := range a.Items {
-		price[it.Item] = it.PriceCents
+		if it.PriceCents != price {
+			r.Violate(nil, "%s costs %d cents at the end, not %d", it.Item, it.PriceCents, price)
+		}
 	}
 	kept := make(map[string]int) // payments taken and not given back, by order
 	rows := make(map[string]PaymentAudit, len(a.Payments))
@@ -51,16 +56,21 @@ func judgeRows(r *check.Run, a *Audit, orders *check.Table) map[string]PaymentAu
 	}
 	for i := range orders.Rows {
 		o := &orders.Rows[i]
-		if n := kept[o.Name]; o.State == OrderPaid && n != 1 {
+		sent, known := d.failed[o.Name]
+		switch n := kept[o.Name]; {
+		case o.State == OrderPaid && n != 1:
 			r.Violate([]uint64{o.Op}, "order %s is paid, but %d payments for it were captured "+
 				"and kept, not 1", o.Name, n)
+		case o.State == OrderFailed &&
+			(!known || check.HoldFor(d.buys[o.Op], o, false, clockGrain).MayTo < sent):
+			r.Violate([]uint64{o.Op}, "order %s was given up before any payment for it failed", o.Name)
 		}
 	}
 	return rows
 }
 
 // judge judges one row by itself and against its order.
-func (p PaymentAudit) judge(r *check.Run, orders *check.Table, price map[string]int64) {
+func (p PaymentAudit) judge(r *check.Run, orders *check.Table, price int64) {
 	op := opsOf(orders, p.OrderID)
 	o := orders.Named(p.OrderID)
 	switch {
@@ -77,9 +87,9 @@ func (p PaymentAudit) judge(r *check.Run, orders *check.Table, price map[string]
 	case o.State != OrderPaid:
 		r.Violate(op, "payment %s was captured, but its order %s is %s and the payment was "+
 			"not refunded", p.ID, p.OrderID, o.State)
-	case p.AmountCents != price[o.Key]:
+	case p.AmountCents != price:
 		r.Violate(op, "payment %s captured %d cents for order %s, the price of %s is %d",
-			p.ID, p.AmountCents, p.OrderID, o.Key, price[o.Key])
+			p.ID, p.AmountCents, p.OrderID, o.Key, price)
 	}
 }
 
@@ -88,9 +98,10 @@ type answer struct {
 	op       uint64
 	state    PaymentState
 	order    string
-	made     bool // the payment succeeded
-	told     int  // acknowledged deliveries
-	conflict bool // reported already
+	at       time.Duration // of the first answer
+	made     bool          // the payment succeeded
+	told     int           // acknowledged deliveries
+	conflict bool          // reported already
 }
 
 // deliveries is what the history says about payments.
@@ -100,12 +111,15 @@ type deliveries struct {
 	// acked is when the buys of orders were acknowledged, paid when the last successful payment
 	// of each was sent.
 	acked, paid map[string]time.Duration
-	unknown     []history.Record // that were told that there is no such order
+	// failed is when the first failed payment of an order was sent that was not refused.
+	failed  map[string]time.Duration
+	buys    check.Operations // of the orders at the end
+	unknown []history.Record // that were told that there is no such order
 }
 
 func newDeliveries(r *check.Run) *deliveries {
 	d := &deliveries{answers: make(map[string]*answer), acked: make(map[string]time.Duration),
-		paid: make(map[string]time.Duration)}
+		paid: make(map[string]time.Duration), failed: make(map[string]time.Duration)}
 	r.See(func(rec *history.Record) {
 		switch {
 		case rec.Op.Kind == KindPayment:
@@ -116,6 +130,8 @@ func newDeliveries(r *check.Run) *deliveries {
 			}
 			if rec.Op.Arg > 0 {
 				d.paid[rec.Op.Key] = max(d.paid[rec.Op.Key], rec.Start)
+			} else if rec.Outcome != history.Refused {
+				d.failed[rec.Op.Key] = min(cmp.Or(d.failed[rec.Op.Key], history.Never), rec.Start)
 			}
 		case rec.Outcome == history.OK:
 			d.acked[rec.Reply.Key] = rec.End
@@ -140,11 +156,11 @@ func (d *deliveries) add(r *check.Run, rec *history.Record) {
 	state := PaymentState(rec.Reply.Key)
 	a := d.answers[rec.Op.Client]
 	if a == nil {
-		a = &answer{op: rec.Op.ID, state: state, order: rec.Op.Key, made: rec.Op.Arg > 0}
+		a = &answer{op: rec.Op.ID, state: state, order: rec.Op.Key, at: rec.End, made: rec.Op.Arg > 0}
 		d.answers[rec.Op.Client] = a
 		d.order = append(d.order, rec.Op.Client)
 	}
-	a.told++
+	a.told, a.at = a.told+1, min(a.at, rec.End)
 	if a.state != state && !a.conflict {
 		a.conflict = true
 		r.Violate([]uint64{a.op, rec.Op.ID}, "payment %s of order %s was answered %q and %q",
@@ -167,7 +183,8 @@ func (d *deliveries) need(r *check.Run, p Params) {
 	r.Need(d.late(p) || p.PayLate == 0, "no payment arrived at about the time its cart expired")
 }
 
-// compare holds the answers against the rows.
+// compare holds the answers against the rows. Whatever the answer to a payment, its order was
+// closed before.
 func (d *deliveries) compare(r *check.Run, rows map[string]PaymentAudit, orders *check.Table) {
 	for _, rec := range d.unknown { // an order that is lost is acked-durable's matter
 		order := rec.Op.Key
@@ -200,6 +217,10 @@ func (d *deliveries) compare(r *check.Run, rows map[string]PaymentAudit, orders 
 		case a.state == PaymentReleased && (p.Captured || o != nil && live(o)):
 			r.Violate(proof, "payment %s of order %s was answered \"released\"; at the end it is %s "+
 				"and the order is %s", id, a.order, money(p), stateOf(o))
+		case o != nil && a.at+clockGrain <
+			check.HoldFor(d.buys[o.Op], o, o.State == OrderHeld, 0).MustTo:
+			r.Violate(append(proof, o.Op), "payment %s of order %s was answered %q at %v, when the order, "+
+				"which is %s at the end, was not closed", id, a.order, a.state, a.at, o.State)
 		}
 	}
 }

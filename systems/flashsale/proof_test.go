@@ -197,10 +197,9 @@ func proof() suttest.Proof[*evidence] {
 
 // unnoticed are what no judge of the sale can or need see.
 var unnoticed = map[string][]string{
-	"anybody may read the stock, and need not be answered": {"deny stock", "change client of stock",
-		"change key of stock"},
-	"it adds up for any item": {"exchange answers to stock", "mistake item in answers to stock"},
-	"both say the same":       {"double of items", "double of redis"},
+	"anybody may read the stock, and need not be answered": {"deny stock", "change client of stock"},
+	"it adds up for any item":                              {"mistake item in answers to stock"},
+	"both say the same":                                    {"double of items", "double of redis"},
 	"it explains a violation and is none": {"exchange deliveries of payments",
 		"raise deliveries of payments", "lower deliveries of payments"},
 	"what it effected is in the order":    {"lower effects of payments"},
@@ -221,6 +220,13 @@ func TestJudges(t *testing.T) {
 				it.Held, it.Available = it.Held+it.Available+1, 0
 				it.Sold = it.Units - it.Held
 				return true
+			}},
+		{Name: "return carts too early", Breaks: flashsale.ExpiryOnTime,
+			Do: func(e *evidence, _ func(int) int) bool {
+				e.params.CartTTL *= 2
+				return slices.ContainsFunc(e.audit.Orders, func(o flashsale.OrderAudit) bool {
+					return o.State == flashsale.OrderExpired
+				})
 			}},
 		{Name: "refuse while units are free", Breaks: flashsale.NoFalseSoldOut, Do: refuseEarly},
 	})
@@ -262,10 +268,7 @@ func refuseEarly(e *evidence, _ func(int) int) bool {
 			first = min(first, rec.Start)
 		}
 	}
-	rec := history.Record{Op: history.Op{ID: 1 << 40, Kind: flashsale.KindBuy, Key: "item-1",
-		Client: "early"}, Start: first - 2*ms, End: first - ms}
-	suttest.Deny(&rec, flashsale.ErrSoldOut)
-	e.add(rec)
+	e.refuse(first - 2*ms)
 	return true
 }
 

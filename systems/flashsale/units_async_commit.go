@@ -18,7 +18,8 @@ func unitsAsyncCommit() variant {
 		GivesUp:    "the orders of the last half second when Postgres crashes; others get their units",
 		Breaks: []sut.Break{{Invariant: AckedDurable, Under: sut.PostgresCrash, Shows: sut.Alone},
 			{Invariant: UnitExclusive, Under: sut.PostgresCrash, Shows: sut.AtTimes},
-			{Invariant: PaymentExactlyOnce, Under: sut.PostgresCrash, Shows: sut.AtTimes}},
+			{Invariant: PaymentExactlyOnce, Under: sut.PostgresCrash, Shows: sut.AtTimes},
+			{Invariant: Conservation, Under: sut.PostgresCrash, Shows: sut.AtTimes}},
 		Settings: map[string]string{"synchronous_commit": "off"},
 		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return newUnitShop(newBooks(st.DB, unitRows())), nil

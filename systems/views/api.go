@@ -18,8 +18,9 @@ func API() *api.Table[Pipeline] {
 		System: "views", Title: "Video views",
 		About: "The API of a pipeline that counts views of videos from the heartbeats of those who " +
 			"watch\nthem. stampede serves its own designs over it, and judges any server that " +
-			"implements it.\n\nA view is the first heartbeat at which a session has reached the least " +
-			"watch time of the rules,\nif no rule rejects it.",
+			"implements it.\n\nAll heartbeats of a session are in one partition of the log. A view is " +
+			"the first heartbeat at which a\nsession has reached the least watch time of the rules, if " +
+			"no rule rejects it.",
 		Kinds: []api.Kind[Pipeline]{
 			api.Op(KindHeartbeat, "POST /watchtime", Pipeline.Watch, api.About{ID: "watch",
 				Summary: "Report how much of a video has been watched so far.",

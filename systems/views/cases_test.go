@@ -1,7 +1,6 @@
 package views
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -115,9 +114,7 @@ func stageCases() (list []verdictCase) {
 	// more has an event at the end of a partition.
 	more := func(e *evidence) {
 		p := filter(e).Partition
-		last := e.watch[p][len(e.watch[p])-1]
-		last.Offset++
-		e.watch[p] = append(e.watch[p], last)
+		e.log(int(p), e.watch[p][len(e.watch[p])-1])
 	}
 	empty := func(e *evidence) {
 		e.watch, e.valid = make([][]Logged, partitions), make([][]Logged, partitions)
@@ -141,6 +138,9 @@ func stageCases() (list []verdictCase) {
 		{OnceInEffect, "one is turned away too few", fail, func(e *evidence) {
 			e.audit.Drops[0].Events--
 		}, "unaccounted for"},
+		{OnceInEffect, "readers do not see the recount" + lacks, fail, func(e *evidence) {
+			e.audit.Generations[1].Live = false
+		}, "readers do not see generation 2"},
 		{OnceInEffect, "nothing happened", maybe, empty, "the log is empty"},
 		{AckedInLog, "an acknowledged one is not reached" + lacks, fail, func(e *evidence) {
 			filter(e).Next = 0
@@ -186,27 +186,61 @@ func heartbeatCases() []verdictCase {
 	}
 }
 
+// askedCases: what is asked for is done, and is new.
+func askedCases() []verdictCase {
+	const inv = ExactCounts
+	// asked changes the answer to the one request of a kind.
+	asked := func(kind string, do func(*evidence, *history.Record)) func(*evidence) {
+		return surely(one(recordsOf, func(r *history.Record) bool { return r.Op.Kind == kind }, do))
+	}
+	// third puts the new rules into force as a version that no event names, at a moment.
+	third := func(at time.Duration) func(*evidence) {
+		return asked(KindRules, func(e *evidence, r *history.Record) {
+			rules := e.audit.Rules[1]
+			rules.Version, r.Reply.Value, e.params.RulesReload = 3, 3, 1
+			e.audit.Rules, r.Start, r.End = append(e.audit.Rules, rules), at, at
+		})
+	}
+	return []verdictCase{
+		{inv, "no recount may be asked for", maybe, asked(KindReprocess,
+			func(_ *evidence, r *history.Record) { r.Outcome = history.Refused }),
+			"every reprocess was refused"},
+		{inv, "a recount that was there before", fail, asked(KindReprocess,
+			func(_ *evidence, r *history.Record) { r.Reply.Value = 1 }),
+			"generation 1 was begun, and is not there, or was before"},
+		{inv, "an event of rules that do not exist", fail, func(e *evidence) {
+			e.audit.Rules = e.audit.Rules[:1]
+		}, "names version 2 of the rules"},
+		{inv, "new rules decide nothing", maybe, third(0), "no event is decided by version 3"},
+		{inv, "new rules come late", pass, third(time.Minute), ""},
+	}
+}
+
+// blind lets the last look see nothing.
+func blind(e *evidence, _ picker) bool {
+	last := &e.samples[len(e.samples)-1]
+	saw := !strings.HasPrefix(string(last.Body), `{"shown":0,`)
+	last.Body = []byte(`{"shown":0}`)
+	return saw
+}
+
 // timeCases: the promise is the same however long viewers had to wait; after a fault a look may
 // be late for a while.
 func timeCases() []verdictCase {
-	blind := func(e *evidence) *history.Sample {
-		last := &e.samples[len(e.samples)-1]
-		last.Body = json.RawMessage(`{"shown":0}`)
-		return last
-	}
 	return []verdictCase{
 		{Fresh, "late, and a read took a minute", fail, func(e *evidence) {
-			blind(e)
+			surely(blind)(e)
 			e.records = append(e.records, history.Record{Seq: uint64(len(e.records)),
 				Op:      history.Op{ID: 1 << 41, Kind: KindViews, Key: "video-1"},
 				Outcome: history.OK, Reply: history.Reply{Key: "1"}, End: time.Minute})
 		}, "readers saw 0 views"},
 		{Fresh, "late soon after a fault", pass, func(e *evidence) {
-			e.fault("pause kafka", blind(e).From-900*ms)
+			surely(blind)(e)
+			e.fault("pause kafka", e.samples[len(e.samples)-1].From-900*ms)
 			e.windows[0].Start = e.windows[0].End - 100*ms
 		}, "1 within"},
 		{Fresh, "late long after a fault", fail, func(e *evidence) {
-			blind(e)
+			surely(blind)(e)
 			e.fault("pause kafka", ms)
 		}, "readers saw 0 views"},
 		{Fresh, "nobody looked", maybe, func(e *evidence) { e.samples = nil }, "were not sampled"},

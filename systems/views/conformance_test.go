@@ -28,8 +28,7 @@ func TestConformance(t *testing.T) {
 	suttest.Exercise(t, suite())
 }
 
-// TestFullDisk: while Postgres has no room, the stages wait; nothing counts twice
-// when they go on.
+// TestFullDisk: while Postgres has no room, the stages wait; nothing counts twice when they go on.
 func TestFullDisk(t *testing.T) { suttest.FullDisk(t, suite(), "video_key", "composite_key") }
 
 func suite() suttest.Suite {
@@ -47,8 +46,7 @@ func suite() suttest.Suite {
 	}
 }
 
-// crowd is a few videos that many watch, in an event time that runs 500 times
-// as fast as the clock.
+// crowd is a few videos that many watch, in an event time that runs 500 times as fast as the clock.
 func crowd() *Params {
 	p := DefaultParams()
 	p.Videos, p.Users, p.VideoSkew = 20, 5000, keys.SkewHot
@@ -58,8 +56,7 @@ func crowd() *Params {
 	return &p
 }
 
-// summary lists the events of the log in the order of their identities,
-// wherever they lie.
+// summary lists the events of the log in the order of their identities, wherever they lie.
 func summary(raw json.RawMessage) (string, error) {
 	var audit Audit
 	if err := json.Unmarshal(raw, &audit); err != nil {

@@ -13,9 +13,8 @@ import (
 	"stampede/harness/suttest"
 )
 
-// TestReprocessTwice: a second recount, asked for before the first has gone
-// live or after, leaves the first one behind, and every generation is right as
-// far as it was counted.
+// TestReprocessTwice: a second recount, asked for before the first has gone live or after, leaves
+// the first one behind, and every generation is right as far as it was counted.
 func TestReprocessTwice(t *testing.T) {
 	variant := System().Variants[0]
 	inst, cfg := prepared(t, variant, crowd())

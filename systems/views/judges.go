@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -69,21 +70,15 @@ func (j *judging) wrong(finished bool) func(ops []uint64, format string, args ..
 	return j.Unfinished
 }
 
-// losses are the faults by which Redis lost memory, and when the last of them
-// was over: a wipe, a loss of power, or its end where it keeps no log. A design without
-// Redis loses nothing by them.
+// losses are the faults by which Redis lost memory, and when the last of them was over: a wipe, a
+// loss of power, or its end where it keeps no log. A design without Redis loses nothing by them.
 func (j *judging) losses() (n int, end time.Duration) {
 	if j.t.RedisLog == Unused {
 		return 0, 0
 	}
 	for _, w := range j.Faults() {
-		words := strings.Fields(w.Fault)
-		if len(words) < 2 || words[1] != string(sut.Redis) {
-			continue
-		}
-		ended := words[0] == "kill" || words[0] == "restart"
-		if words[0] == "power-loss" || ended &&
-			(slices.Contains(words, "wipe") || j.t.RedisLog != "yes") {
+		if check.Strikes(w, "redis", "power-loss") || check.Strikes(w, "redis", "kill", "restart") &&
+			(slices.Contains(strings.Fields(w.Fault), "wipe") || j.t.RedisLog != "yes") {
 			n, end = n+1, max(end, w.Over())
 		}
 	}
@@ -93,21 +88,21 @@ func (j *judging) losses() (n int, end time.Duration) {
 // exactCounts decides all events again and adds all views up again.
 func exactCounts(j *judging) func() {
 	losses, lossEnd := j.losses()
-	o, err := consult(j.t, losses, lossEnd)
-	if err != nil {
-		j.Fail("%v", err)
-		return nil
-	}
-	if losses > 0 {
-		j.See(func(rec *history.Record) {
-			if before, known := o.sent[rec.Op.ID]; !known || rec.Start < before {
-				o.sent[rec.Op.ID] = rec.Start
-			}
-		}, KindHeartbeat)
-	}
-	seen, given := j.sightings(), asGiven(j)
+	o, unruled := consult(j.t, losses, lossEnd)
+	j.See(func(rec *history.Record) {
+		if before, known := o.sent[rec.Op.ID]; !known || rec.Start < before {
+			o.sent[rec.Op.ID] = rec.Start
+		}
+	}, KindHeartbeat)
+	seen, given, inForce := j.sightings(), asGiven(j), rulesInForce(j, o.sent)
 	return func() {
 		given()
+		if unruled != nil {
+			j.Violate([]uint64{unruled.ID}, "event %d names version %d of the rules, which is not in the "+
+				"audit", unruled.ID, unruled.Rules)
+			return
+		}
+		inForce()
 		o.judge(j)
 		windows := 0
 		for _, g := range j.t.Generations {
@@ -166,24 +161,34 @@ func judgeTotals(j *judging) {
 
 // ackedInLog compares the history with the log.
 func ackedInLog(j *judging) func() {
-	asked := make(check.Operations)
+	asked, sent := make(check.Operations), make(map[uint64]Heartbeat)
 	acked, unknown := 0, 0
 	j.See(func(rec *history.Record) {
+		h, _, err := heartbeatOf(rec.Op)
+		if err != nil {
+			j.Fail("%v", err)
+		}
 		asked.Add(rec)
+		sent[rec.Op.ID] = h
 		switch rec.Outcome {
 		case history.OK:
 			acked++
-			judgeReply(j, rec)
+			judgeReply(j, rec, h)
 		case history.Unknown:
 			unknown++
 		}
 	}, KindHeartbeat)
 	return func() {
-		resolved := 0
-		for _, list := range j.t.watch {
+		resolved, sessions := 0, make(map[string]int) // in which partition each is
+		for p, list := range j.t.watch {
 			j.Checked(len(list))
 			for i := range list {
 				o, known := asked[list[i].ID]
+				if other, is := sessions[list[i].Session]; is && other != p {
+					j.Violate([]uint64{list[i].ID}, "session %s is in the partitions %d and %d",
+						list[i].Session, other, p)
+				}
+				sessions[list[i].Session] = p
 				switch {
 				case !known:
 					j.Violate([]uint64{list[i].ID}, "event %d of %s is in the log, but was never sent",
@@ -191,6 +196,9 @@ func ackedInLog(j *judging) func() {
 				case !o.May():
 					j.Violate([]uint64{o.ID}, "event %d of %s is in the log, but was refused", o.ID,
 						list[i].Video)
+				case list[i].Heartbeat != sent[o.ID]:
+					j.Violate([]uint64{o.ID}, "event %d is in the log as %+v, and was sent as %+v", o.ID,
+						list[i].Heartbeat, sent[o.ID])
 				case o.Outcome == history.Unknown:
 					resolved++
 				}
@@ -204,17 +212,12 @@ func ackedInLog(j *judging) func() {
 }
 
 // judgeReply looks an acknowledged heartbeat up.
-func judgeReply(j *judging, rec *history.Record) {
+func judgeReply(j *judging, rec *history.Record, sent Heartbeat) {
 	j.Checked(1)
 	at, err := ParsePosition(rec.Reply.Key)
 	if err != nil {
 		j.Violate([]uint64{rec.Op.ID}, "heartbeat %d was acknowledged with %q: %v", rec.Op.ID,
 			rec.Reply.Key, err)
-		return
-	}
-	sent, _, err := heartbeatOf(rec.Op)
-	if err != nil {
-		j.Fail("%v", err)
 		return
 	}
 	next := j.t.next(stageFilter, 0, int(at.Partition))
@@ -259,6 +262,9 @@ func onceInEffect(j *judging) func() {
 		} else {
 			judgeGeneration(j, g.Generation)
 		}
+	}
+	if newest := slices.MaxFunc(j.t.Generations, byNumber); !newest.Live {
+		j.Unfinished(nil, "readers do not see generation %d, the newest", newest.Generation)
 	}
 	j.Need(j.t.Watch.Events > 0, "the log is empty")
 	j.Need(len(j.t.Drops) > 0, "no event was rejected")
@@ -319,7 +325,10 @@ func asGiven(j *judging) func() {
 	}
 	first := text(j.p.rules())
 	may, acked := map[string]bool{first: true}, map[int64]string{1: first}
-	recounts := map[int64]uint64{}
+	recounts, granted := map[int64]uint64{}, map[string]bool{}
+	j.See(func(rec *history.Record) {
+		granted[rec.Op.Kind] = granted[rec.Op.Kind] || rec.Outcome != history.Refused
+	}, KindRules, KindReprocess)
 	j.See(func(rec *history.Record) {
 		var r Rules
 		if rec.Outcome == history.Refused || json.Unmarshal(rec.Op.Body, &r) != nil {
@@ -336,6 +345,9 @@ func asGiven(j *judging) func() {
 	}, KindReprocess)
 	return func() {
 		j.Checked(len(acked) + len(recounts))
+		for kind, once := range granted {
+			j.Need(once, "every %s was refused", kind)
+		}
 		for _, r := range j.t.Rules {
 			want, given := acked[r.Version]
 			switch {
@@ -349,11 +361,14 @@ func asGiven(j *judging) func() {
 		for version, want := range acked {
 			j.Violate(nil, "version %d of the rules, %s, is not there", version, want)
 		}
+		first := slices.MinFunc(j.t.Generations, byNumber).Generation
 		for _, g := range j.t.Generations {
-			delete(recounts, g.Generation)
+			if g.Generation > first { // which is there from the beginning
+				delete(recounts, g.Generation)
+			}
 		}
 		for generation, op := range recounts {
-			j.Violate([]uint64{op}, "generation %d was begun, and is not there", generation)
+			j.Violate([]uint64{op}, "generation %d was begun, and is not there, or was before", generation)
 		}
 		for n := range j.p.Videos {
 			if video := VideoKey(n + 1); j.t.Creators[video] != creatorOf(n+1) {
@@ -367,9 +382,31 @@ func asGiven(j *judging) func() {
 	}
 }
 
-// judgeRetired: a generation ends before the log does only if a later one has
-// taken its place, also with the readers if they saw it. What it had counted by
-// then is exact-counts' matter.
+func byNumber(a, b GenerationAudit) int { return cmp.Compare(a.Generation, b.Generation) }
+
+// rulesInForce needs an event that new rules decide if one was sent, for the first time, long
+// enough after they were acknowledged: a server loads them at some time within RulesReload.
+func rulesInForce(j *judging, sent map[uint64]time.Duration) func() {
+	version, since, slowest := int64(1), time.Duration(0), j.Slowest()
+	j.See(func(rec *history.Record) {
+		if rec.Outcome == history.OK && rec.Reply.Value > version {
+			version, since = rec.Reply.Value, rec.End
+		}
+	}, KindRules)
+	return func() {
+		newest, last := int64(0), time.Duration(0)
+		for _, list := range j.t.watch {
+			for i := range list {
+				newest, last = max(newest, list[i].Rules), max(last, sent[list[i].ID])
+			}
+		}
+		j.Need(newest >= version || last <= since+2*(j.p.clock(j.p.RulesReload)+*slowest),
+			"no event is decided by version %d of the rules, which was acknowledged at %v", version, since)
+	}
+}
+
+// judgeRetired: a generation ends before the log does only if a later one has taken its place, also
+// with the readers if they saw it. What it had counted by then is exact-counts' matter.
 func judgeRetired(j *judging, g GenerationAudit, later []GenerationAudit) {
 	j.Checked(1)
 	if !slices.ContainsFunc(later, func(l GenerationAudit) bool {

@@ -210,8 +210,7 @@ func lagOf(l *Look) (low, high int64) {
 	return low, high
 }
 
-// accuracy draws what readers saw against the batch recount of what was in the
-// log at that time.
+// accuracy draws what readers saw against the batch recount of what was in the log at that time.
 func (s sightings) accuracy(j *judging) {
 	sent, acked := moments(s.sent), moments(s.acked)
 	seen := check.Watched{Quantity: "streamed counts as a share of the batch recount", Unit: "%"}

@@ -64,10 +64,9 @@ func consume(
 	return nil
 }
 
-// member is one consumer of a group, or, without a group, of every partition.
-// Where it goes on is in the books: when a partition comes to it, it takes the
-// stand there, which ends the right of whoever had it before. Kafka's own
-// commits are for those who look at lag.
+// member is one consumer of a group, or, without a group, of every partition. Where it goes on is
+// in the books: when a partition comes to it, it takes the stand there, which ends the right of
+// whoever had it before. Kafka's own commits are for those who look at lag.
 type member struct {
 	seat   *topics.Member // of a member of a group
 	client *kgo.Client
@@ -230,9 +229,8 @@ func (m *member) revoked(ctx context.Context, gone []int32, orderly bool) {
 	}
 }
 
-// poll waits for records, at most so long and so many, and returns them by
-// partition. After it, also after an error, rebalances wait until
-// AllowRebalance of the client.
+// poll waits for records, at most so long and so many, and returns them by partition. After it,
+// also after an error, rebalances wait until AllowRebalance of the client.
 func (m *member) poll(ctx context.Context, atMost int, wait time.Duration) ([]batch, error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -269,8 +267,7 @@ func (m *member) poll(ctx context.Context, atMost int, wait time.Duration) ([]ba
 	return list, failed
 }
 
-// forget makes all partitions stale: what was read of them and not stored will
-// be read again.
+// forget makes all partitions stale: what was read of them and not stored will be read again.
 func (m *member) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -373,10 +370,9 @@ func (m *member) reached() (list []move) {
 	return list
 }
 
-// commit tells Kafka how far the books are. It asks the broker itself: the
-// driver's own commit waits while the group is being joined, and what it waits
-// with cannot be waited for in virtual time. A broker takes no commit of a
-// member that is not one any more.
+// commit tells Kafka how far the books are. It asks the broker itself: the driver's own commit
+// waits while the group is being joined, and what it waits with cannot be waited for in virtual
+// time. A broker takes no commit of a member that is not one any more.
 func (m *member) commit(ctx context.Context, moves []move) error {
 	if m.committing != nil {
 		return m.committing(ctx, moves)

@@ -11,23 +11,20 @@ import (
 // oracle decides again, from the logs alone, what the filter has decided. It
 // shares the rules' data with the filter and none of its code.
 //
-// All that depends on one event or one session is a function of the log. Which
-// of the candidates in a window pass depends on the order in which partitions
-// were read; that as many as may pass do pass, and that whoever was turned away
-// found the window full, does not.
+// All that depends on one event or one session is a function of the log. Which of the candidates in
+// a window pass depends on the order in which partitions were read; that as many as may pass do
+// pass, and that whoever was turned away found the window full, does not.
 //
-// Where Redis lost its memory, every partition has one place at which its
-// decisions begin anew: the filter decides a partition in its order, and stores
-// what it decided before it goes on. So where a session was judged twice, or a
-// window has more views of a partition than may pass, such a place lies between
-// the two; and there are no more of them than losses. The other way round, an
-// event may have been turned away for others that were decided anew afterwards,
-// and were turned away themselves.
+// Where Redis lost its memory, every partition has one place at which its decisions begin anew: the
+// filter decides a partition in its order, and stores what it decided before it goes on. So where a
+// session was judged twice, or a window has more views of a partition than may pass, such a place
+// lies between the two; and there are no more of them than losses. The other way round, an event
+// may have been turned away for others that were decided anew afterwards, and were turned away
+// themselves.
 type oracle struct {
 	*truth
 	// losses is how often Redis lost its memory, lossEnd when that was over the
-	// last time; sent is when each heartbeat was sent first, if there were any. It is known
-	// when the history has been read.
+	// last time; sent is when each heartbeat was sent first, known when the history has been read.
 	losses  int
 	lossEnd time.Duration
 	sent    map[uint64]time.Duration
@@ -64,8 +61,7 @@ type place struct {
 	in        int64
 }
 
-// candidacy is an event that no rule turns away by itself, the first one of
-// its session.
+// candidacy is an event that no rule turns away by itself, the first one of its session.
 type candidacy struct {
 	place
 	event        *Logged
@@ -104,9 +100,9 @@ func (c *candidacy) before(list []place) (n int64) {
 	return n
 }
 
-// consult decides everything. The error says what of the evidence cannot be.
-func consult(t *truth, losses int, lossEnd time.Duration) (*oracle, error) {
-	o := &oracle{truth: t, losses: losses, lossEnd: lossEnd,
+// consult decides everything, up to an event of rules that do not exist.
+func consult(t *truth, losses int, lossEnd time.Duration) (o *oracle, unruled *Logged) {
+	o = &oracle{truth: t, losses: losses, lossEnd: lossEnd,
 		sent: make(map[uint64]time.Duration), expected: make(map[videoReason]int64),
 		repeats: make(map[string]*allowance), rates: make(map[string]*allowance)}
 	rules := make(map[int64]*ruleSet)
@@ -122,8 +118,7 @@ func consult(t *truth, losses int, lossEnd time.Duration) (*oracle, error) {
 			}
 			r := rules[e.Rules]
 			if r == nil {
-				return nil, fmt.Errorf("event %d names version %d of the rules, which is not in the audit",
-					e.ID, e.Rules)
+				return o, e
 			}
 			o.event(int32(p), e, r, sessions)
 		}
@@ -280,10 +275,9 @@ func (o *oracle) overfull(a *allowance) {
 	}
 }
 
-// judgeAnew: no partition began anew more often than Redis lost its memory. It
-// counts the fewest places that lie in all stretches, by taking the end of the
-// first that has none yet (interval stabbing, as in Kleinberg and Tardos,
-// Algorithm Design, 4.1).
+// judgeAnew: no partition began anew more often than Redis lost its memory. It counts the fewest
+// places that lie in all stretches, by taking the end of the first that has none yet (interval
+// stabbing, as in Kleinberg and Tardos, Algorithm Design, 4.1).
 func (o *oracle) judgeAnew(j *judging) {
 	if o.losses == 0 {
 		return // each of them is a violation already
@@ -341,8 +335,7 @@ func (o *oracle) forOthers(c *candidacy) bool {
 		(c.before(c.repeat.asked) >= 1 || c.before(c.rate.asked) >= c.limit)
 }
 
-// judgeReasons: what the filter says that it turned away, by video and reason,
-// is what it had to.
+// judgeReasons: what the filter says that it turned away, by video and reason, is what it had to.
 func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
 	amiss := j.wrong(o.filtered())
 	said, videos := make(map[videoReason]int64), make(map[string]bool)

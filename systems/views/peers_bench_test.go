@@ -47,14 +47,13 @@ type pipelineBench struct {
 	events int
 }
 
-// BenchmarkPipeline lets a filter and a counter work off a log of heartbeats, end to end: from
-// when the roles are started until every view is counted in Postgres and all progress is stored.
-// Its peer, a bare consumer of the
-// same driver with the same settings, reads the same topic from when it is
-// started and looks at each record once; it neither decodes nor keeps any. The
-// topic is in small batches, as the API writes it (see fill). All of it, the
-// stores and the benchmark, shares the machine. The aim is 0.6 of the peer where Redis judges
-// every session, and 0.45 where the filter has them in its own memory.
+// BenchmarkPipeline lets a filter and a counter work off a log of heartbeats, end to end: from when
+// the roles are started until every view is counted in Postgres and all progress is stored. Its
+// peer, a bare consumer of the same driver with the same settings, reads the same topic from when
+// it is started and looks at each record once; it neither decodes nor keeps any. The topic is in
+// small batches, as the API writes it (see fill). All of it, the stores and the benchmark, shares
+// the machine. The aim is 0.6 of the peer where Redis judges every session, and 0.45 where the
+// filter has them in its own memory.
 func BenchmarkPipeline(b *testing.B) {
 	for _, p := range pipelines() {
 		b.Run(p.design, func(b *testing.B) {
@@ -198,9 +197,8 @@ func openRun(b *testing.B, name string, events int) *benchRun {
 	return r
 }
 
-// fillBatch bounds a batch of fill, in bytes: a dozen heartbeats, as many as
-// gather in a partition while a producer lingers for 5 ms, if there are 25,000
-// heartbeats a second on 12 partitions.
+// fillBatch bounds a batch of fill, in bytes: a dozen heartbeats, as many as gather in a partition
+// while a producer lingers for 5 ms, if there are 25,000 heartbeats a second on 12 partitions.
 const fillBatch = 1 << 10
 
 // producers is how many clients fill writes with, so that it does not wait for answers.
@@ -334,9 +332,8 @@ func (r *benchRun) rewind(b *testing.B) {
 	}
 }
 
-// workOff runs so many filters and counters, and the merge, until all is
-// counted. It returns how long that took and the lag of the most belated
-// partition, in records times seconds.
+// workOff runs so many filters and counters, and the merge, until all is counted. It returns how
+// long that took and the lag of the most belated partition, in records times seconds.
 func (r *benchRun) workOff(b *testing.B, replicas int) (took time.Duration, lag float64) {
 	b.Helper()
 	gauge, err := r.variant.Gauge(b.Context(), r.cfg)

@@ -1,9 +1,6 @@
 package views
 
-import "slices"
-
-// Rules say which heartbeat is a view. A set of rules never changes; new ones
-// get the next version.
+// Rules say which heartbeat is a view. A set of rules never changes; new ones get the next version.
 type Rules struct {
 	Version        int64    `json:"version,omitempty" min:"0" doc:"given by the store, from 1"`
 	MinWatchMS     int64    `json:"min_watch_ms" min:"0" max:"86400000" doc:"how long a session must have been watched"`
@@ -14,13 +11,11 @@ type Rules struct {
 	Creators       bool     `json:"creators" doc:"whether creators' own views are rejected"`
 }
 
-// Windows are aligned: window n covers event times from n times its length up
-// to, and without, n+1 times. So each rule is a statement about a set of
-// events, whatever the order in which partitions are read: of the candidates
-// in a window, so many count.
+// Windows are aligned: window n covers event times from n times its length up to, and without, n+1
+// times. So each rule is a statement about a set of events, whatever the order in which partitions
+// are read: of the candidates in a window, so many count.
 
-// The reasons for which a heartbeat is not a view, in the order in which they
-// are looked for.
+// The reasons for which a heartbeat is not a view, in the order in which they are looked for.
 const (
 	// Bot: its address is on the blocklist.
 	Bot = "bot"
@@ -57,8 +52,7 @@ func newRuleSet(r Rules) *ruleSet {
 	return s
 }
 
-// alone is the reason why an event is not a view that can be told from the
-// event alone, or "".
+// alone is the reason why an event is not a view that can be told from the event alone, or "".
 func (s *ruleSet) alone(e *Event, creator string) string {
 	switch {
 	case s.blocked[e.IP]:
@@ -69,10 +63,4 @@ func (s *ruleSet) alone(e *Event, creator string) string {
 		return Short
 	}
 	return ""
-}
-
-// with returns the rules with more addresses blocked.
-func (r Rules) with(blocked ...string) Rules {
-	r.Blocked = append(slices.Clone(r.Blocked), blocked...)
-	return r
 }

@@ -2,15 +2,13 @@
 // become view counts, through a log. Its question: what does a hot video do to
 // a partitioned pipeline, and does the count stay exact when its parts die?
 //
-// The API writes each heartbeat to the topic watch_events. The filter reads
-// them, decides by the rules of the table filter_rules which of them is a view,
-// and writes the views to the topic valid_events. The counter adds these up by
-// windows of event time and stores the sums in Postgres together with how far
-// it has read.
+// The API writes each heartbeat to the topic watch_events. The filter reads them, decides by the
+// rules of the table filter_rules which of them is a view, and writes the views to the topic
+// valid_events. The counter adds these up by windows of event time and stores the sums in Postgres
+// together with how far it has read.
 //
-// A view is the first heartbeat by which a session has been watched for the
-// least time, if no rule turns it away. A session is judged by that heartbeat
-// alone: what follows in it is the same watch.
+// A view is the first heartbeat by which a session has been watched for the least time, if no rule
+// turns it away. A session is judged by that heartbeat alone: what follows in it is the same watch.
 package views
 
 import (
@@ -21,15 +19,13 @@ import (
 
 // The operation kinds.
 const (
-	// KindHeartbeat tells that Op.Client has watched Op.Key until event time
-	// Op.Arg (Unix milliseconds); Op.Body has the rest, as opOf writes it.
-	// Reply.Key is the Position in the log.
+	// KindHeartbeat tells that Op.Client has watched Op.Key until event time Op.Arg (Unix
+	// milliseconds); Op.Body has the rest, as opOf writes it. Reply.Key is the Position in the log.
 	KindHeartbeat = "heartbeat"
 	// KindViews reads the count of Op.Key. Reply.Value is the count, Reply.Key
 	// the generation of counts that it is from.
 	KindViews = "views"
-	// KindRules puts a new set of rules, Op.Body as JSON, into force.
-	// Reply.Value is its version.
+	// KindRules puts a new set of rules, Op.Body as JSON, into force. Reply.Value is its version.
 	KindRules = "rules"
 	// KindReprocess asks that all of valid_events be counted again, into a new
 	// generation of counts. Reply.Value is its number.
@@ -62,15 +58,13 @@ type Pipeline interface {
 type Heartbeat struct {
 	// ID is the heartbeat's identity: a repeated request has the same.
 	ID uint64
-	// Video, User and Session say who watches what; a session is one user's,
-	// on one video.
+	// Video, User and Session say who watches what; a session is one user's, on one video.
 	Video, User, Session string
 	// IP and Device are where it came from.
 	IP, Device string
 	// TimeMS is the event time, in Unix milliseconds.
 	TimeMS int64
-	// WatchedMS is how much of the session has been watched so far, in
-	// milliseconds.
+	// WatchedMS is how much of the session has been watched so far, in milliseconds.
 	WatchedMS int64
 }
 

@@ -15,8 +15,7 @@ import (
 	"stampede/harness/stores"
 )
 
-// candidate is an event that no rule turns away by itself: what else has been
-// watched decides.
+// candidate is an event that no rule turns away by itself: what else has been watched decides.
 type candidate struct {
 	at    Position
 	event *Event
@@ -31,19 +30,16 @@ func (c *candidate) mine() string {
 	return string(out)
 }
 
-// windows is what the filter remembers, in Redis, which all its replicas
-// share. The key memory, after the prefix, has the name of what is remembered. It
-// is gone when Redis has lost it, and whoever judged by it must take its
-// partitions anew before it judges by another: what somebody else has decided
-// since, it would otherwise decide once more, and fill windows with it.
+// windows is what the filter remembers, in Redis, which all its replicas share. The key memory,
+// after the prefix, has the name of what is remembered. It is gone when Redis has lost it, and
+// whoever judged by it must take its partitions anew before it judges by another: what somebody
+// else has decided since, it would otherwise decide once more, and fill windows with it.
 //
-// The other keys are hashes: s:N, for each session that is a
-// watch the candidate that made it one and what became of it; r:MS:N, whose
-// field VIDEO:USER is there if the user has a view of the video in window N of
-// so many milliseconds; and i:MS:N, whose field IP is how many views the address
-// has in it. The N of s counts, by the clock of Redis, stretches as long as is to
-// be remembered: a session is written into the current one and looked for in
-// the one before, too.
+// The other keys are hashes: s:N, for each session that is a watch the candidate that made it one
+// and what became of it; r:MS:N, whose field VIDEO:USER is there if the user has a view of the
+// video in window N of so many milliseconds; and i:MS:N, whose field IP is how many views the
+// address has in it. The N of s counts, by the clock of Redis, stretches as long as is to be
+// remembered: a session is written into the current one and looked for in the one before, too.
 type windows struct {
 	rdb    *redis.Client
 	prefix string
@@ -67,12 +63,11 @@ type windows struct {
 // remembers the decision, so that a candidate that comes again, because its
 // first reader died, is decided as it was.
 //
-// KEYS[1] is what the keys of sessions begin with, KEYS[2] has the name of what
-// is remembered, the others are windows. ARGV[1] is how long to remember, in
-// milliseconds, ARGV[2] the name that is expected; a candidate is seven more:
-// its session, its name, which of KEYS and which field says that its user has a
-// view, the same for its address, and how many views an address has. Each hash is
-// read once and written once, however many candidates there are.
+// KEYS[1] is what the keys of sessions begin with, KEYS[2] has the name of what is remembered, the
+// others are windows. ARGV[1] is how long to remember, in milliseconds, ARGV[2] the name that is
+// expected; a candidate is seven more: its session, its name, which of KEYS and which field says
+// that its user has a view, the same for its address, and how many views an address has. Each hash
+// is read once and written once, however many candidates there are.
 const judge = `
 if redis.call('GET', KEYS[2]) ~= ARGV[2] then
 	return redis.error_reply('FORGOTTEN what was remembered as ' .. ARGV[2])
@@ -301,8 +296,7 @@ func (j judgement) reasonFor(d *decision) string {
 	return j.word
 }
 
-// decisions decides candidates in order; the result has what each one's session
-// remembers now.
+// decisions decides candidates in order; the result has what each one's session remembers now.
 func (w *windows) decisions(ctx context.Context, list []candidate) ([]judgement, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()

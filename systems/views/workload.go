@@ -11,9 +11,8 @@ import (
 	"stampede/harness/sut"
 )
 
-// Operation identities. Scheduled operation i owns the 256 identities from
-// (i+1)<<8: heartbeat n of its session has n, its reads of counts slotRead and
-// up.
+// Operation identities. Scheduled operation i owns the 256 identities from (i+1)<<8: heartbeat n of
+// its session has n, its reads of counts slotRead and up.
 const (
 	idBits   = 8
 	idMask   = 1<<idBits - 1
@@ -52,18 +51,16 @@ func farmAddress(n int) string { return fmt.Sprintf("198.51.%d.%d", n/250, n%250
 
 // NewWorkload makes people watch videos as a pure function of the seed.
 //
-// A scheduled operation is the first heartbeat of a session; operation i
-// happens at event time i / EventRate after the beginning. The others follow
-// from it, HeartbeatEvery apart. Some sessions end before they count, some
-// repeat what the same user watched just before, some are creators', bots' on
-// the blocklist, or come from the few addresses of a click farm. Of the first
-// heartbeats that may count, one in ten comes at exactly 10 s.
+// A scheduled operation is the first heartbeat of a session; operation i happens at event time i /
+// EventRate after the beginning. The others follow from it, HeartbeatEvery apart. Some sessions end
+// before they count, some repeat what the same user watched just before, some are creators', bots'
+// on the blocklist, or come from the few addresses of a click farm. Of the first heartbeats that
+// may count, one in ten comes at exactly 10 s.
 //
-// A heartbeat of unknown outcome is sent again with the same identity, up to
-// RetryOnLost times; some are sent twice in any case (Resend). Reads of counts
-// follow from first heartbeats. At RulesAfter the operation is a change of the
-// rules, at ReprocessAfter the demand to count again. It returns every bad
-// parameter at once.
+// A heartbeat of unknown outcome is sent again with the same identity, up to RetryOnLost times;
+// some are sent twice in any case (Resend). Reads of counts follow from first heartbeats. At
+// RulesAfter the operation is a change of the rules, at ReprocessAfter the demand to count again.
+// It returns every bad parameter at once.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("views parameters: %w", err)
@@ -110,7 +107,7 @@ func (w *workload) Op(i uint64) history.Op {
 func (w *workload) newRules(id uint64) history.Op {
 	rules := w.p.rules()
 	for n := range w.p.FarmAddresses {
-		rules = rules.with(farmAddress(n))
+		rules.Blocked = append(rules.Blocked, farmAddress(n))
 	}
 	body, err := json.Marshal(rules)
 	if err != nil {
@@ -148,9 +145,8 @@ func (w *workload) first(i uint64) Heartbeat {
 	return h
 }
 
-// watchedFirst is how much has been watched at the first heartbeat: a whole
-// number of tenths of MinWatch; all of it, one time in ten, if the session is
-// not brief.
+// watchedFirst is how much has been watched at the first heartbeat: a whole number of tenths of
+// MinWatch; all of it, one time in ten, if the session is not brief.
 func (w *workload) watchedFirst(i uint64) time.Duration {
 	tenth := w.p.MinWatch.D() / 10
 	u := w.watched.At(i)

@@ -78,19 +78,23 @@ func (n *Counter) Read(region int, value int64, r *history.Record) {
 	}
 }
 
-// Check judges all reads, once.
-func (n *Counter) Check(c *Collector, object string) {
+// Check judges all reads, once. It returns how many of them had to see a change.
+func (n *Counter) Check(c *Collector, object string) (bound int) {
 	c.Checked(len(n.reads))
 	for _, in := range n.regions {
 		in.sum()
 	}
 	for _, r := range n.reads {
 		low, high := n.bounds(r)
+		if low > n.Initial {
+			bound++
+		}
 		if r.value < low || r.value > high {
 			c.Violate([]uint64{r.op}, "%s: read %d between %v and %v, %d to %d are possible",
 				object, r.value, r.start, r.end, low, high)
 		}
 	}
+	return bound
 }
 
 // bounds are the least and the most that a read may say.

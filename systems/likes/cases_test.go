@@ -79,6 +79,8 @@ func countCases() []verdictCase {
 				fault("kill redis wipe", 10*time.Second, 11*time.Second)), three},
 		{inv, "fewer than the log acknowledged - fail", fail,
 			all(read(2), buffered("pause api", "kill redis wipe")), three},
+		{inv, "stale enough for every read - undecided", maybe, all(stale(time.Second), read(0)),
+			"the declared staleness excuses every count"},
 		{inv, "reads that failed - undecided", maybe, all(unknown(272), unknown(273)),
 			"no count was read"},
 		{inv, "a contract that allows everything - undecided", maybe, stale(time.Hour), "staleness_ns"},
@@ -118,9 +120,9 @@ func pairCases() []verdictCase {
 			e.again().Outcome, e.again().Code = history.Refused, "overloaded"
 			e.params.Resend = 0
 		}, ""},
-		{inv, "denied when it was sent again - fail", fail, func(e *evidence) {
-			e.again().Outcome, e.again().Code = history.Refused, "unknown_video"
-		}, "operation 768 was acknowledged at 115ms, but denied when it was sent again at 120ms"},
+		{inv, "every unlike is refused - undecided", maybe, func(e *evidence) {
+			e.op(1025).Outcome, e.video(1).Members = history.Refused, Packed{1, 2, 3}
+		}, "every unlike was refused"},
 		{inv, "the later click was first - fail", fail, func(e *evidence) {
 			e.op(768).Start, e.op(768).End = 111*ms, 120*ms
 			e.op(768).Reply.Value, e.op(512).Reply.Value = 1, 0

@@ -39,9 +39,8 @@ func Invariants(p Params) []check.Invariant {
 		s.State(OneLike, "a user's repeated like adds nothing, the ledger has no request twice, no "+
 			"video that exists is called unknown, and whether a user likes a video at the end "+
 			"follows from some order of the user's interactions",
-			withActs(judgeOneLike), check.AtMostOnce(interactions, check.ByOp),
-			check.SameReply(check.Replies{Kind: changes, What: "interaction", Sent: p.Resend > 0,
-				Denied: unknownVideo}),
+			withActs(judgeOneLike), notAllRefused, check.AtMostOnce(interactions, check.ByOp),
+			check.SameReply(check.Replies{Kind: changes, What: "interaction", Sent: p.Resend > 0}),
 			check.Known(check.Named(KindLike, KindUnlike, KindCount, KindView), videoPrefix, p.Videos,
 				unknownVideo)),
 		s.State(StoresAgree, "at rest, the counters, the members and the ledger agree on each video, "+
@@ -72,6 +71,15 @@ func Invariants(p Params) []check.Invariant {
 
 func unknownVideo(rec *history.Record) bool { return sut.RefusedFor(rec, ErrUnknownVideo) }
 
+// notAllRefused needs an unlike that was not refused, if any was sent.
+func notAllRefused(r *check.Run) func() {
+	sent, granted := false, false
+	r.See(func(rec *history.Record) {
+		sent, granted = true, granted || rec.Outcome != history.Refused
+	}, KindUnlike)
+	return func() { r.Need(granted || !sent, "every unlike was refused") }
+}
+
 // judgeCounts lets a Counter for each video judge what readers were told. What changed the
 // count is what the replies say; that they say it once for each user, one-like judges.
 func judgeCounts(r *check.Run, f *final) func() {
@@ -97,10 +105,13 @@ func judgeCounts(r *check.Run, f *final) func() {
 				of(who.video).Add(home(who.user, f.Contract.Regions), a.change(), a.operation())
 			}
 		}
+		bound := 0 // the reads that could not say that nobody likes a video
 		for _, video := range slices.Sorted(maps.Keys(counters)) {
-			counters[video].Check(r.Collector, VideoKey(video))
+			bound += counters[video].Check(r.Collector, VideoKey(video))
 		}
 		r.Need(reads > 0 || f.p.Reads == 0, "no count was read")
+		r.Need(bound > 0 || f.Contract.StalenessNS == 0 || f.p.Reads == 0,
+			"the declared staleness excuses every count")
 	})(r)
 }
 
@@ -436,10 +447,14 @@ func judgeViewers(r *check.Run, f *final) func() {
 	}, KindView)
 	return func() {
 		least, most, acked := map[uint64]float64{}, map[uint64]float64{}, false
+		// Of viewers there is no log, which would survive the end of Redis.
+		lost := slices.ContainsFunc(r.Faults(), func(w history.Window) bool {
+			return check.Strikes(w, "redis", "kill", "power-loss")
+		})
 		for who, certain := range seen {
 			most[who.video]++
 			acked = acked || certain
-			if certain && !redisWasEnded(r.Faults()) {
+			if certain && !lost {
 				least[who.video]++
 			}
 		}

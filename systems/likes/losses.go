@@ -130,12 +130,3 @@ func redisLost(w history.Window) bool {
 	return check.Strikes(w, "redis", "power-loss") ||
 		check.Strikes(w, "redis", "kill", "crash") && slices.Contains(strings.Fields(w.Fault), "wipe")
 }
-
-// redisWasEnded says whether a fault may have taken what Redis had of viewers, for whom there
-// is no log.
-func redisWasEnded(faults []history.Window) bool {
-	return slices.ContainsFunc(faults, func(w history.Window) bool {
-		return strings.Contains(w.Fault, "redis") &&
-			(strings.Contains(w.Fault, "kill") || strings.Contains(w.Fault, "power"))
-	})
-}

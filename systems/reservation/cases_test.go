@@ -2,6 +2,7 @@ package reservation_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -127,6 +128,36 @@ func deny(id uint64, as error) func(*evidence) {
 	return func(e *evidence) { suttest.Deny(e.op(id), as) }
 }
 
+// sent is an attempt that was sent at another time.
+func sent(id uint64, at time.Duration) func(*evidence) {
+	return func(e *evidence) { e.op(id).Start, e.op(id).End = at, at+10*ms }
+}
+
+// place gives an operation's hold another place, of which its guest is told.
+func (e *evidence) place(id uint64, row, told int) {
+	e.hold(id).Unit = row
+	for i := range e.Records {
+		if r := &e.Records[i]; r.Op.ID == id && r.Outcome == history.OK {
+			r.Reply.Value, r.Reply.Body = int64(told), fmt.Appendf(nil, `{"unit": %d, "version": 1}`, told)
+		}
+	}
+}
+
+// onArrival is a design that numbers no places.
+func onArrival(e *evidence) {
+	for _, h := range e.Audit.Holds {
+		e.place(h.Hold, 0, 0)
+	}
+}
+
+// longer lets the log say that Bob had his place from an earlier time on.
+func longer(by time.Duration, more func(*evidence)) func(*evidence) {
+	return func(e *evidence) {
+		e.change(bobsHold, "held").AtNS -= int64(by)
+		more(e)
+	}
+}
+
 // saw is what the gauge said at a moment.
 func saw(body string) func(*evidence) {
 	return func(e *evidence) {
@@ -154,6 +185,7 @@ func stateCases() []verdictCase {
 		bookings, over = reservation.BookingsKept, reservation.ExpiredIsOver
 		nights         = reservation.NightsAddUp
 	)
+	numbers := func(*evidence) {}
 	noAudit := func(e *evidence) { e.Audit = reservation.Audit{} }
 	return []verdictCase{
 		{double, "as many guests as places were seen", pass, saw(`{"most": 2}`), ""},
@@ -163,6 +195,13 @@ func stateCases() []verdictCase {
 		{double, "a place was given before it was free", fail, func(e *evidence) {
 			e.change(bobsHold, "released").AtNS = e.change(dansHold, "held").AtNS + 1
 		}, "resource-1, night 1 2: 2 at once, of at most 1"},
+		{double, "as long as may be", pass, longer(30*ms, numbers), ""},
+		{double, "the log denies what guests were told", fail, longer(31*ms, numbers), "night 1 2"},
+		{double, "as many without numbers", pass, longer(30*ms, onArrival), ""},
+		{double, "more without numbers", fail, longer(31*ms, onArrival), "night 1: units of"},
+		{double, "one was not told", pass, longer(31*ms, func(e *evidence) {
+			e.each(reservation.KindHold, unknown)
+		}), ""},
 		{double, "no audit", maybe, noAudit, "audit"},
 
 		{holds, "a hold of unknown outcome", pass, func(e *evidence) { unknown(e.op(evesHold)) }, ""},
@@ -178,6 +217,13 @@ func stateCases() []verdictCase {
 		{holds, "a version that it had not", fail, func(e *evidence) {
 			e.op(evesHold).Reply.Body = []byte(`{"unit": 1, "version": 2}`)
 		}, "hold 1280 was held with version 1; operation 1280 was told 2"},
+		{holds, "places without numbers", pass, onArrival, ""},
+		{holds, "a number that is nowhere", fail, func(e *evidence) {
+			onArrival(e)
+			e.place(bobsHold, 0, 2)
+		}, "hold 512 has place 0, and there are 2; its guest was told 2"},
+		{holds, "a place that is not there", fail, func(e *evidence) { e.place(bobsHold, 3, 3) },
+			"hold 512 has place 3, and there are 2; its guest was told 3"},
 		{holds, "its own place is in the way", fail, again(dansHold, reservation.ErrSoldOut),
 			"operation 1024 was acknowledged at 90ms, but denied"},
 		{holds, "too many ask again", pass, again(dansHold, reservation.ErrContended), ""},
@@ -213,14 +259,27 @@ func stateCases() []verdictCase {
 			"operation 514"},
 		{bookings, "no audit", maybe, noAudit, "audit"},
 
-		{over, "confirmed in the last moment", pass, func(e *evidence) {
+		{over, "confirmed in the last moment, by a coarse clock", pass, func(e *evidence) {
 			h := e.hold(dansHold)
-			h.ConfirmedNS = h.HeldNS + int64(time.Second)
+			h.ConfirmedNS = h.HeldNS + int64(time.Second+ms)
 		}, ""},
 		{over, "confirmed a moment later", fail, func(e *evidence) {
 			h := e.hold(dansHold)
-			h.ConfirmedNS = h.HeldNS + int64(time.Second+ms)
-		}, "hold 1024 was confirmed 1.001s after it was made; it lasts 1s"},
+			h.ConfirmedNS = h.HeldNS + int64(time.Second+2*ms)
+		}, "hold 1024 was confirmed 1.002s after it was made; it lasts 1s"},
+		{over, "confirmed for who asked when it may last", pass, sent(dansHold+1, 1101*ms), ""},
+		{over, "confirmed for who asked when it was over", fail, sent(dansHold+1, 1101*ms+1),
+			"hold 1024 was acknowledged at 90ms and lasts 1s, but was confirmed for who asked at 1.101s"},
+		{over, "one of its attempts came in time", pass, func(e *evidence) {
+			sent(dansHold+1, 1200*ms)(e)
+			e.add(*e.op(dansHold + 1))
+			unknown(e.op(dansHold + 1))
+			e.op(dansHold + 1).Start = 1000 * ms
+		}, ""},
+		{over, "nobody was told that it is held", pass, func(e *evidence) {
+			sent(dansHold+1, 1200*ms)(e)
+			e.each(reservation.KindHold, unknown)
+		}, ""},
 		{over, "confirmed before it was made", fail, func(e *evidence) {
 			h := e.hold(dansHold)
 			h.ConfirmedNS = h.HeldNS - 1
@@ -255,14 +314,22 @@ func stateCases() []verdictCase {
 // mineCases are about guests who confirm in time: Dan's hold lasts from 80 ms to 1.08 s at least.
 func mineCases() []verdictCase {
 	const mine, confirm = reservation.HeldIsMine, dansHold + 1
+	const release, cancel = bobsHold + 2, annsHold + 3
+	maybeBefore := func(id uint64, start time.Duration) func(*evidence) { // the other attempt
+		return func(e *evidence) {
+			suttest.Deny(e.op(id), reservation.ErrNotOpen)
+			e.add(*e.op(id))
+			unknown(e.op(id))
+			e.op(id).Start = start
+		}
+	}
 	denied := func(change func(*evidence)) func(*evidence) {
 		return func(e *evidence) {
 			suttest.Deny(e.op(confirm), reservation.ErrExpired)
 			change(e)
 		}
 	}
-	const text = "hold 1024 was acknowledged at 90ms and lasts 1s, but its confirmation was refused " +
-		"at 910ms"
+	const text = "hold 1024 was held at 90ms, but the request to confirm it was refused at 910ms"
 	return []verdictCase{
 		{mine, "told that it expired", fail, deny(confirm, reservation.ErrExpired), text},
 		{mine, "told that it is not open", fail, deny(confirm, reservation.ErrNotOpen), text},
@@ -273,20 +340,32 @@ func mineCases() []verdictCase {
 		}), ""},
 		{mine, "just before it may be", fail, denied(func(e *evidence) {
 			e.op(confirm).End = 1080*ms - 1
-		}), "its confirmation was refused at 1.0"},
+		}), "the request to confirm it was refused at 1.0"},
 		{mine, "nobody was told that it is held", pass, denied(func(e *evidence) {
 			e.each(reservation.KindHold, unknown)
 		}), ""},
-		{mine, "it may have been confirmed before", pass, denied(func(e *evidence) {
-			e.add(*e.op(confirm))
-			unknown(e.op(confirm))
-			e.op(confirm).Start = 905 * ms
-		}), ""},
-		{mine, "it was confirmed afterwards", fail, denied(func(e *evidence) {
-			e.add(*e.op(confirm))
-			unknown(e.op(confirm))
-			e.op(confirm).Start = 911 * ms
-		}), text},
+		{mine, "it may have been confirmed before", pass, maybeBefore(confirm, 905*ms), ""},
+		{mine, "it was confirmed afterwards", fail, maybeBefore(confirm, 911*ms), text},
+		{mine, "a release is told that there is none", fail, deny(release, reservation.ErrUnknownHold),
+			"the request to release it was refused at 70ms"},
+		{mine, "a release, when the hold may be over", pass, func(e *evidence) {
+			suttest.Deny(e.op(release), reservation.ErrExpired)
+			e.op(release).End = 1010 * ms
+		}, ""},
+		{mine, "a release that may have been one before", pass, maybeBefore(release, 55*ms), ""},
+		{mine, "a cancellation is told that it expired", fail, deny(cancel, reservation.ErrExpired),
+			"hold 256 was confirmed at 50ms, but the request to cancel it was refused at 410ms"},
+		{mine, "a cancellation is told to come again", pass, deny(cancel, reservation.ErrContended), ""},
+		{mine, "it may have been cancelled before", pass, maybeBefore(cancel, 405*ms), ""},
+		{mine, "it was cancelled afterwards", fail, maybeBefore(cancel, 411*ms), "to cancel it"},
+		{mine, "cancelled before it was booked", pass, func(e *evidence) {
+			suttest.Deny(e.op(cancel), reservation.ErrNotOpen)
+			e.op(cancel).Start = 50*ms - 1
+		}, ""},
+		{mine, "cancelled, and nobody was told that it is booked", pass, func(e *evidence) {
+			suttest.Deny(e.op(cancel), reservation.ErrNotOpen)
+			unknown(e.op(annsHold + 1))
+		}, ""},
 		{mine, "nobody confirms", maybe, func(e *evidence) {
 			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
 				return r.Op.Kind != reservation.KindHold
@@ -354,6 +433,13 @@ func freeCases() []verdictCase {
 		{free, "long after a fault", fail, told(1, 500*ms, fault(489*ms)), text},
 		{free, "told something else", pass, told(1, 500*ms, func(e *evidence) {
 			suttest.Deny(e.op(4096), reservation.ErrHouseFull)
+		}), ""},
+		{free, "told that there is no such stay", fail, told(1, 500*ms, func(e *evidence) {
+			suttest.Deny(e.op(4096), reservation.ErrUnknownStay)
+		}), "hold of resource-1 at 500ms was refused as if there were no such thing"},
+		{free, "there is none", pass, told(1, 500*ms, func(e *evidence) {
+			e.op(4096).Op.Key = "resource-2"
+			suttest.Deny(e.op(4096), reservation.ErrUnknownStay)
 		}), ""},
 		{free, "nobody was told so", maybe, deny(cidsHold, reservation.ErrHouseFull),
 			"nobody was told that all is sold out"},

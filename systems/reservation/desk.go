@@ -243,12 +243,11 @@ func openHolds(ctx context.Context, st *opened) (left int64, what string, err er
 	return left, fmt.Sprintf("%d holds are open", left), err
 }
 
-// seen is what the gauge sees: the open holds, those of them whose time is over, and the most
-// places of one resource that are taken for one night.
+// seen is what the gauge sees: the open holds, and the most places of one resource that are taken
+// for one night.
 type seen struct {
-	Open    int64 `json:"open"`
-	Overdue int64 `json:"overdue"`
-	Most    int64 `json:"most"`
+	Open int64 `json:"open"`
+	Most int64 `json:"most"`
 }
 
 func look(ctx context.Context, st *opened) (any, error) {
@@ -256,17 +255,15 @@ func look(ctx context.Context, st *opened) (any, error) {
 	err := st.DB.Row(ctx, `WITH live AS MATERIALIZED (
 			SELECT * FROM holds WHERE state IN ('held', 'confirmed'))
 		SELECT count(*) FILTER (WHERE state = 'held'),
-			count(*) FILTER (WHERE state = 'held' AND expires_at <= clock_timestamp()),
 			coalesce((SELECT max(n) FROM (SELECT count(*) AS n FROM live,
 				generate_series(first, first + nights - 1) AS night GROUP BY resource, night) AS taken), 0)
-		FROM live`, nil, &s.Open, &s.Overdue, &s.Most)
+		FROM live`, nil, &s.Open, &s.Most)
 	return s, err
 }
 
 // auditOf reads everything in one snapshot.
-func auditOf(ctx context.Context, st *opened, nights string) (any, error) {
-	a := Audit{Contract: contract(st.Params, 0), Holds: []HoldRow{}, Nights: []NightRow{},
-		Changes: []Change{}}
+func auditOf(ctx context.Context, st *opened, nights string) (Audit, error) {
+	a := emptyAudit(st.Params)
 	err := st.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := read(ctx, tx, &a.Nights, nights); err != nil {
 			return err
@@ -290,7 +287,8 @@ func read[T any](ctx context.Context, tx pgx.Tx, list *[]T, sql string) error {
 	})
 }
 
-// contract is what a design promises whose view of the stock may be so late.
-func contract(p Params, view time.Duration) Contract {
-	return Contract{ExpiryLagNS: int64(p.ExpireLag), ViewLagNS: int64(view)}
+// emptyAudit is of a design whose view of the stock is never late.
+func emptyAudit(p Params) Audit {
+	return Audit{Contract: Contract{ExpiryLagNS: int64(p.ExpireLag)}, Holds: []HoldRow{},
+		Nights: []NightRow{}, Changes: []Change{}}
 }

@@ -75,8 +75,7 @@ func modelled(
 			func(a, b HoldRow) int {
 				return cmp.Or(cmp.Compare(a.HeldNS, b.HeldNS), cmp.Compare(a.Hold, b.Hold))
 			})
-		lives := func(h HoldRow) bool { return h.State == held || h.State == confirmed }
-		d.live = sim.NewIndex(d.holds, lives,
+		d.live = sim.NewIndex(d.holds, func(h HoldRow) bool { return live(h.State) },
 			func(a, b HoldRow) int {
 				return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Hold, b.Hold))
 			})
@@ -315,12 +314,7 @@ func (d *deskModel) pending() (left int64, what string) {
 // look is the gauge's.
 func (d *deskModel) look(p *sim.Process, db *sim.Conns) (s seen) {
 	db.Exec(p, costLook, func() {
-		for _, h := range d.due.All() {
-			s.Open++
-			if d.ends(h) <= p.Now() {
-				s.Overdue++
-			}
-		}
+		s.Open, _ = d.pending()
 		for resource := uint64(1); resource <= uint64(d.p.Resources); resource++ {
 			s.Most = max(s.Most, slices.Max(d.taken(resource)))
 		}
@@ -330,8 +324,8 @@ func (d *deskModel) look(p *sim.Process, db *sim.Conns) (s seen) {
 
 // audit is auditOf.
 func (d *deskModel) audit() any {
-	a := Audit{Contract: contract(d.p, 0), Holds: []HoldRow{}, Nights: d.stock.nights(),
-		Changes: []Change{}}
+	a := emptyAudit(d.p)
+	a.Nights = d.stock.nights()
 	for _, id := range slices.Sorted(slices.Values(d.holds.Keys())) {
 		h, _ := d.holds.Get(id)
 		a.Holds = append(a.Holds, h)

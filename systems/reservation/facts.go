@@ -109,12 +109,12 @@ func stays(a *Audit) (list []check.Fact) {
 		holds[a.Holds[i].Hold] = &a.Holds[i]
 	}
 	since := map[uint64]int64{}
-	add := func(id uint64, from, to int64) {
+	add := func(id uint64, state string, from, to int64) {
 		h := holds[id]
 		if h == nil {
 			return // the log is about nothing, which path sees
 		}
-		f := check.Fact{Op: id, Name: nameOf(id), Owner: h.Guest, From: from, To: to}
+		f := check.Fact{Op: id, Name: nameOf(id), Owner: h.Guest, State: state, From: from, To: to}
 		for n := h.First; n < h.First+h.Nights; n++ {
 			f.Key, f.Thing = nightKeyOf(h.Resource, n), int64(h.Unit)
 			list = append(list, f)
@@ -126,12 +126,12 @@ func stays(a *Audit) (list []check.Fact) {
 		case live(c.State) && !open:
 			since[c.Hold] = c.AtNS
 		case !live(c.State) && open:
-			add(c.Hold, from, c.AtNS)
+			add(c.Hold, c.State, from, c.AtNS)
 			delete(since, c.Hold)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(since)) {
-		add(id, since[id], 0)
+		add(id, held, since[id], 0)
 	}
 	return list
 }

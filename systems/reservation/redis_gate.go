@@ -40,13 +40,9 @@ func redisGate() variant {
 			return admit(st.Params, gated{&desk{st, counters{}}}), nil
 		},
 	}, counters{}, counterNights)
-	inner := v.State.Audit
 	v.State.Audit = func(ctx context.Context, st *opened) (any, error) {
-		a, err := inner(ctx, st)
-		if audit, is := a.(Audit); is {
-			audit.Contract = contract(st.Params, viewLag)
-			return audit, err
-		}
+		a, err := auditOf(ctx, st, counterNights)
+		a.Contract.ViewLagNS = int64(viewLag)
 		return a, err
 	}
 	return v

@@ -308,8 +308,7 @@ func (r *redisModel) pending() (left int64, what string) {
 }
 
 func (r *redisModel) audit() any {
-	a := Audit{Contract: contract(r.p, 0), Holds: []HoldRow{}, Nights: []NightRow{},
-		Changes: []Change{}}
+	a := emptyAudit(r.p)
 	for seq := int64(1); seq <= int64(r.changes.Len()); seq++ {
 		c, _ := r.changes.Get(seq)
 		a.Changes = append(a.Changes, c)
@@ -325,8 +324,7 @@ func (r *redisModel) audit() any {
 }
 
 func auditRedis(ctx context.Context, st *opened) (any, error) {
-	a := Audit{Contract: contract(st.Params, 0), Holds: []HoldRow{}, Nights: []NightRow{},
-		Changes: []Change{}}
+	a := emptyAudit(st.Params)
 	pipe := st.Redis.TxPipeline()
 	holds, changes := pipe.HVals(ctx, st.Key("holds")), pipe.LRange(ctx, st.Key("changes"), 0, -1)
 	places := pipe.HGetAll(ctx, st.Key("free"))
@@ -334,13 +332,11 @@ func auditRedis(ctx context.Context, st *opened) (any, error) {
 		return a, fmt.Errorf("reading everything: %w", err)
 	}
 	err := errors.Join(decode(holds.Val(), &a.Holds), decode(changes.Val(), &a.Changes))
-	for r := 1; r <= st.Params.Resources; r++ {
-		for n := 1; n <= st.Params.Nights; n++ {
-			left, err2 := strconv.ParseInt(places.Val()[nightKey(r, n)], 10, 64)
-			err = errors.Join(err, err2)
-			a.Nights = append(a.Nights, NightRow{uint64(r), n, left, int64(st.Params.capacity()) - left})
-		}
-	}
+	a.Nights = eachNight(st.Params, func(resource, night int) int64 {
+		left, err2 := strconv.ParseInt(places.Val()[nightKey(resource, night)], 10, 64)
+		err = errors.Join(err, err2)
+		return int64(st.Params.capacity()) - left
+	})
 	return a, err
 }
 

@@ -75,7 +75,7 @@ type HeldRequest struct {
 
 // Held is what the guest is told of a hold.
 type Held struct {
-	Unit    int   `json:"unit" op:"value" min:"0" doc:"which place it is, 0 if that is decided on arrival"`
+	Unit    int   `json:"unit" op:"value" min:"0" doc:"which place it is, from 1 to the places of the reset; 0 if that is decided on arrival"`
 	Version int64 `json:"version" min:"1" doc:"counts the changes of the hold, of which this request made the first"`
 }
 

@@ -60,17 +60,45 @@ func (c *Collector) VersionsInOrder(thing string, changes []VersionChange) (pair
 
 // Freshness requires that changes are seen when it was promised. A promise of at once is kept
 // whatever happens. A later one may be late until a fault that began before it was due is over,
-// and for Grace and the promised time after that; beyond, it is a promise of time: see LateAt. A
-// replica that lags is no such fault: who promises must know how old its data is.
+// and for five seconds, Notice and the promised time after that; beyond, it is a promise of time:
+// see LateAt. A replica that lags is no such fault: who promises must know how old its data is.
 type Freshness struct {
 	*Collector
-	Grace time.Duration
+	// Notice is how long readers of a log need to notice that one of them is gone.
+	Notice time.Duration
 	// Slack is added to each promise that is not of at once: no store is faster than it is.
 	Slack time.Duration
+	// Patience is how old changes are that NeedMost expects, whatever was promised.
+	Patience time.Duration
 	// Looks counts the sights after a change had to be seen.
 	Looks int
 
-	faults []history.Window // by their start, once they are read
+	faults   []history.Window // by their start, once they are read
+	had, old int              // changes older than Patience, over all sights
+}
+
+// NeedMost leaves runs open whose sights had hardly anything: a promise that is never due says
+// nothing. A right server lacks the newest changes at most. A quarter is enough, because a fault
+// may keep it from showing more for a long time.
+func (f *Freshness) NeedMost() {
+	f.Need(4*f.had >= f.old, "what was shown had %d of the %d changes that were acknowledged %v "+
+		"before; a quarter is needed", f.had, f.old, f.Patience)
+}
+
+// count adds the changes that sights should have, and those that they have. Versions may be in
+// another order than acknowledgements, so that these are no more than that.
+func (f *Freshness) count(acked []promised, shown []VersionSight) {
+	ends, versions := make([]time.Duration, len(acked)), make([]int64, len(acked))
+	for i, v := range acked {
+		ends[i], versions[i] = v.End, v.Version
+	}
+	slices.Sort(ends)
+	slices.Sort(versions)
+	for _, at := range shown {
+		old, _ := slices.BinarySearch(ends, at.Start-f.Patience)
+		had, _ := slices.BinarySearch(versions, at.Version+1)
+		f.had, f.old = f.had+min(had, old), f.old+old
+	}
 }
 
 // due is when a change must be seen.
@@ -85,7 +113,7 @@ func (f *Freshness) due(v VersionChange) time.Duration {
 func (f *Freshness) excused(v VersionChange) time.Duration {
 	until := f.due(v)
 	for _, w := range f.faults {
-		if over := w.Over() + f.Grace; w.Start <= until && over >= v.End {
+		if over := w.Over() + 5*time.Second + f.Notice; w.Start <= until && over >= v.End {
 			until = max(until, over+f.due(v)-v.End)
 		}
 	}
@@ -116,6 +144,7 @@ func (f *Freshness) Look(thing string, changes []VersionChange, shown []VersionS
 			acked = append(acked, promised{v, f.excused(v)})
 		}
 	}
+	f.count(acked, shown)
 	slices.SortFunc(acked, func(a, b promised) int { return cmp.Compare(a.from, b.from) })
 	shown = slices.SortedFunc(slices.Values(shown), func(a, b VersionSight) int {
 		return cmp.Compare(a.Start, b.Start)

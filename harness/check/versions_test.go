@@ -44,8 +44,10 @@ func TestFreshness(t *testing.T) {
 		"a replica that lags": {[]check.VersionChange{acked(5, s, s)},
 			[]history.Window{{Kind: history.FaultWindow, Name: "l", Start: s, End: 4 * s,
 				Fault: "lag replica", Evidence: []string{"it was behind"}}}, 3 * s, 4, "5 was", true},
-		"after its grace": {[]check.VersionChange{acked(5, s, s)}, []history.Window{fault(s, 4*s)},
-			9 * s, 4, "5 was", true},
+		"soon after a fault": {[]check.VersionChange{acked(5, s, s)},
+			[]history.Window{fault(s, 4*s)}, 10 * s, 4, "", false},
+		"long after it": {[]check.VersionChange{acked(5, s, s)}, []history.Window{fault(s, 4*s)},
+			11 * s, 4, "5 was", true},
 		"a fault too late": {[]check.VersionChange{acked(5, s, s)},
 			[]history.Window{fault(10*s, 12*s)}, 13 * s, 4, "5 was", true},
 		"one fault after another": {[]check.VersionChange{acked(5, s, s)},
@@ -56,7 +58,7 @@ func TestFreshness(t *testing.T) {
 			[]history.Window{fault(10*s, 12*s)}, 13 * s, 5, "", false},
 	} {
 		col := check.Collect(t.Context(), "fresh", history.Slice(nil, c.faults...))
-		f := check.Freshness{Collector: col, Grace: 2 * s, Slack: s / 2}
+		f := check.Freshness{Collector: col, Slack: s / 2}
 		f.Look("x", c.changes, []check.VersionSight{{Op: 7, Start: c.at, End: c.at + s/10,
 			Version: c.shown}})
 		v := col.Verdict()
@@ -67,6 +69,40 @@ func TestFreshness(t *testing.T) {
 			t.Errorf("%s: %+v; want %q", name, v.Violations, c.want)
 		case (v.Late > 0) != c.late:
 			t.Errorf("%s: %d late", name, v.Late)
+		}
+	}
+}
+
+// TestNeedMost: sights that have hardly any old change show nothing, whatever was promised.
+func TestNeedMost(t *testing.T) {
+	const s = time.Second
+	for name, c := range map[string]struct {
+		shown  []int64
+		at     time.Duration
+		reason string
+	}{
+		"all":                {[]int64{4, 4}, 4 * s, ""},
+		"a quarter":          {[]int64{2, 0}, 4 * s, ""},
+		"less":               {[]int64{1, 0}, 4 * s, "had 1 of the 8 changes"},
+		"what is newer, too": {[]int64{9}, 4 * s, ""},
+		"too young":          {[]int64{0}, 2*s + 10, ""},
+	} {
+		col := check.Collect(t.Context(), "fresh", history.Slice(nil))
+		f := check.Freshness{Collector: col, Patience: 2 * s}
+		var changes []check.VersionChange
+		for v := range int64(5) { // nobody was told of the last
+			changes = append(changes, check.VersionChange{Op: uint64(v), Start: s, End: s + 10,
+				Version: v + 1, Within: 60 * s})
+		}
+		changes[4].End = history.Never
+		for _, v := range c.shown {
+			f.Look("x", changes, []check.VersionSight{{Op: 7, Start: c.at, End: c.at + s, Version: v}})
+		}
+		col.Checked(1)
+		f.NeedMost()
+		if v := col.Verdict(); v.Count > 0 || (c.reason == "") != (v.Reason == "") ||
+			!strings.Contains(v.Reason, c.reason) {
+			t.Errorf("%s: %+v; want %q", name, v, c.reason)
 		}
 	}
 }

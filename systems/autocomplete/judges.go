@@ -407,14 +407,10 @@ func (s Suggestion) text() string {
 	return text
 }
 
-// grace is how long after a fault an index may be late, beside the time in which readers of the log
-// notice that one of them is gone.
-const grace = 5 * time.Second
-
 // inTime looks for queries that an index should have had. Those of unknown outcome promise nothing.
 func inTime(p Params) func(judged) {
 	return func(j judged) {
-		f := &check.Freshness{Collector: j.Collector, Grace: grace + p.SessionTimeout.D(),
+		f := &check.Freshness{Collector: j.Collector, Notice: p.SessionTimeout.D(),
 			Slack: *j.seen.slowest}
 		looks := make([]check.VersionSight, 0, len(j.seen.looks))
 		for _, l := range j.seen.looks {

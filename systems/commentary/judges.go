@@ -546,12 +546,9 @@ func neverBack(j judged) {
 	j.Need(with > 0, "no viewer who had a version looked again")
 }
 
-// grace is how long after a fault changes may be late that are promised for later.
-const grace = 5 * time.Second
-
 // seenInTime looks for changes that should have been shown, and says what viewers cost.
 func seenInTime(j judged) {
-	f := &check.Freshness{Collector: j.Collector, Grace: grace, Slack: *j.seen.slowest}
+	f := &check.Freshness{Collector: j.Collector, Slack: *j.seen.slowest}
 	looks, bytes, fromOrigin := 0, 0, 0
 	j.seen.each(func(key string, m *seenMatch) {
 		shown := make([]check.VersionSight, 0, len(m.looks)+len(m.pasts))

@@ -333,13 +333,9 @@ func (j judged) follows(key string, u *seenUser, ops []uint64, l List) {
 	}
 }
 
-// grace is how long after a fault lists may be late that are promised for later, beside the time in
-// which readers of a log notice that one of them is gone.
-const grace = 5 * time.Second
-
 // fresh begins to look for changes that should have been shown.
 func (j judged) fresh(p Params) *check.Freshness {
-	return &check.Freshness{Collector: j.Collector, Grace: grace + p.SessionTimeout.D(),
+	return &check.Freshness{Collector: j.Collector, Notice: p.SessionTimeout.D(),
 		Slack: *j.seen.slowest}
 }
 

@@ -650,9 +650,6 @@ func (j judged) best(l *look, score func(*exact.Version) float64) (tied bool) {
 	return tied
 }
 
-// grace is how long after a fault an index may be late.
-const grace = 5 * time.Second
-
 // neverBack compares generations with what was acknowledged, and with what clients have seen.
 func neverBack(j judged) {
 	var changes []check.VersionChange
@@ -667,7 +664,7 @@ func neverBack(j judged) {
 			clients[l.req.Client] = append(clients[l.req.Client], l.VersionSight)
 		}
 	}
-	f := &check.Freshness{Collector: j.Collector, Grace: grace, Slack: *j.seen.slowest}
+	f := &check.Freshness{Collector: j.Collector, Slack: *j.seen.slowest}
 	f.Look("a search", changes, all)
 	j.NeedTimely(f.Looks > 0, "nobody searched after a change was due")
 	again := &check.Freshness{Collector: j.Collector}

@@ -34,7 +34,7 @@ func budgets() map[string]budget {
 		// six designs, a journal, a matcher of robots.txt, and the web itself: a thousand lines
 		"crawler": {5085, 1490},
 		// a search engine of its own, from the log to the merges, beside what the others have
-		"textsearch": {6090, 2390},
+		"textsearch": {6090, 2410},
 		// three stores, four roles and a provider of payments: 1,330 lines are models
 		"checkout": {4880, 1500},
 		// thirteen designs; the log of what is shed, losses of asynchronous commits, and their judges;

@@ -547,7 +547,7 @@ func ranked(j judged) {
 		j.Checked(1)
 		for k := 1; k < len(l.Hits); k++ {
 			a, b := l.Hits[k-1], l.Hits[k]
-			several = true
+			several = several || j.Scoring == scoringBM25F || !near(a.Score, b.Score)
 			if b.Score > a.Score || b.Score == a.Score && b.Doc <= a.Doc && j.Scoring == scoringBM25F {
 				j.Violate(l.ops(), "%s: document %d with the score %v comes after %d with %v", l.text(),
 					b.Doc, b.Score, a.Doc, a.Score)
@@ -557,7 +557,7 @@ func ranked(j judged) {
 			tied = j.reckoned(l) || tied
 		}
 	}
-	j.Need(several, "no search found several documents")
+	j.Need(several, "no search told two documents apart")
 	if j.Scoring == scoringBM25F {
 		j.Need(tied, "no search had to choose between documents of equal scores")
 	} else {
@@ -650,6 +650,10 @@ func (j judged) best(l *look, score func(*exact.Version) float64) (tied bool) {
 	return tied
 }
 
+// patience is how long changes may be missing, whatever is promised, before they count as missing
+// from what was shown.
+const patience = 5 * time.Second
+
 // neverBack compares generations with what was acknowledged, and with what clients have seen.
 func neverBack(j judged) {
 	var changes []check.VersionChange
@@ -664,9 +668,11 @@ func neverBack(j judged) {
 			clients[l.req.Client] = append(clients[l.req.Client], l.VersionSight)
 		}
 	}
-	f := &check.Freshness{Collector: j.Collector, Slack: *j.seen.slowest}
+	f := &check.Freshness{Collector: j.Collector, Slack: *j.seen.slowest,
+		Patience: patience + *j.seen.slowest}
 	f.Look("a search", changes, all)
 	j.NeedTimely(f.Looks > 0, "nobody searched after a change was due")
+	f.NeedMost()
 	again := &check.Freshness{Collector: j.Collector}
 	for client, sights := range clients {
 		had := make([]check.VersionChange, len(sights))

@@ -2,6 +2,7 @@ package textsearch_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -144,6 +145,11 @@ func TestClauses(t *testing.T) {
 		}
 	}
 	own := func(e *evidence) { e.Audit.Scoring = "own" }
+	alike := func(e *evidence) {
+		own(e)
+		hits(7, textsearch.Hit{Doc: 4, Version: 64, Score: 7},
+			textsearch.Hit{Doc: 3, Version: 48, Score: 7})(e)
+	}
 	suttest.Clauses(t, proof(), smallRun, []clause{
 		{textsearch.ChangesKept, "one is missing", check.Broken, func(e *evidence) {
 			e.Audit.Log = e.Audit.Log[1:]
@@ -176,8 +182,8 @@ func TestClauses(t *testing.T) {
 			e.Records[9].Start, e.Records[9].End = 900*ms, 905*ms
 		}, "version 81 was refused"},
 		{textsearch.ChangesKept, "a promise that is never due", check.Broken, func(e *evidence) {
-			e.Records[0].Reply.Body = []byte(`{"seq":1,"visible_within_ms":60001}`)
-		}, "expected 0 to 60000"},
+			e.Records[0].Reply.Body = []byte(`{"seq":1,"visible_within_ms":10001}`)
+		}, "expected 0 to 10000"},
 		{textsearch.ChangesKept, "lost in the end", check.Broken, func(e *evidence) {
 			e.Audit.Documents = e.Audit.Documents[1:]
 		}, "is not there"},
@@ -260,10 +266,11 @@ func TestClauses(t *testing.T) {
 		{textsearch.HitsMatch, "no phrase", check.Undecided, without(6), "no phrase"},
 
 		{textsearch.Ranked, "own scores in any measure", check.Held, func(e *evidence) {
-			own(e)
-			hits(7, textsearch.Hit{Doc: 4, Version: 64, Score: 7},
-				textsearch.Hit{Doc: 3, Version: 48, Score: 7})(e)
+			alike(e)
+			ofTheEnd(e, "red", 10).Hits[0].Score *= 2
 		}, "in its own way"},
+		{textsearch.Ranked, "own scores that are all the same", check.Undecided, alike,
+			"told two documents apart"},
 		{textsearch.Ranked, "own scores that rise", check.Broken, func(e *evidence) {
 			own(e)
 			hits(7, textsearch.Hit{Doc: 4, Version: 64, Score: 7},
@@ -295,9 +302,19 @@ func TestClauses(t *testing.T) {
 		{textsearch.NeverBack, "a change that was acknowledged is missing", check.Broken,
 			found(10, func(f *textsearch.Found) { f.Generation = 5 }), "acknowledged"},
 		{textsearch.NeverBack, "it was promised for later", check.Held, func(e *evidence) {
-			e.Records[9].Reply.Body = []byte(`{"seq":6,"visible_within_ms":60000}`)
+			e.Records[9].Reply.Body = []byte(`{"seq":6,"visible_within_ms":10000}`)
 			found(10, func(f *textsearch.Found) { f.Generation = 5 })(e)
 		}, ""},
+		{textsearch.NeverBack, "nothing is found, and nothing is due", check.Undecided,
+			func(e *evidence) {
+				for i, n := range map[int]int{0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 9: 6, 12: 7} {
+					e.Records[i].Reply.Body = fmt.Appendf(nil, `{"seq":%d,"visible_within_ms":10000}`, n)
+				}
+				e.Records[10].Op = textsearch.API().Op(textsearch.KindSearch, textsearch.SearchRequest{ID: 176,
+					Client: 2, Query: "m80", Mode: analysis.And, Most: 10})
+				found(10, func(f *textsearch.Found) { f.Generation = 0 })(e)
+				e.Records[10].Start, e.Records[10].End = 6*time.Second, 6*time.Second+ms
+			}, "had 0 of the 7 changes"},
 		{textsearch.NeverBack, "one goes back", check.Broken, func(e *evidence) {
 			for _, i := range []int{0, 1, 2, 3, 4, 9} {
 				e.Records[i].Outcome, e.Records[i].End = history.Unknown, history.Never

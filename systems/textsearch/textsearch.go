@@ -69,7 +69,7 @@ type SearchRequest struct {
 // Changed is the answer to a change that is kept.
 type Changed struct {
 	Seq    int64 `json:"seq" op:"value" min:"1" doc:"its sequence number; later changes have higher ones"`
-	Within int64 `json:"visible_within_ms" min:"0" max:"60000" doc:"how soon every search is of a generation that has it; 0 is at once"`
+	Within int64 `json:"visible_within_ms" min:"0" max:"10000" doc:"how soon every search is of a generation that has it; 0 is at once"`
 }
 
 // Found is the answer to a search.
@@ -131,7 +131,7 @@ type ResetRequest struct {
 
 // Audit is what can be read in the end: of the stores, or of a foreign server's audit endpoint.
 type Audit struct {
-	Scoring   string   `json:"scoring" enum:"bm25f,own" doc:"bm25f: by the formula in the README, with the figures that an answer says; own: in any way"`
+	Scoring   string   `json:"scoring" enum:"bm25f,own" doc:"bm25f: by the formula in the README, its terms added in the order of their bytes, with the figures that an answer says; own: in any way, but not all the same"`
 	Corrects  bool     `json:"corrects" doc:"a word that is in no document is replaced, by the rules in the README"`
 	Log       []LogRow `json:"log" doc:"every change that was made, in any order"`
 	Documents []DocRow `json:"documents" doc:"what there is now, each once"`

@@ -84,7 +84,7 @@ type BlockRequest struct {
 // Kept is the answer to a query that is in the log.
 type Kept struct {
 	Position int64 `json:"position" op:"value" min:"1" doc:"its place in the log; later ones are higher"`
-	Within   int64 `json:"visible_within_ms" min:"0" max:"60000" doc:"how soon every suggestion is of a version that has it"`
+	Within   int64 `json:"visible_within_ms" min:"0" max:"60000" doc:"how soon every suggestion is of a version that has it; more than a scenario grants counts as that much"`
 }
 
 // Suggestions are the best phrases of a version of the index.
@@ -106,7 +106,8 @@ func API() *api.Table[Suggester] {
 	return &api.Table[Suggester]{
 		System: "autocomplete", Title: "Autocomplete",
 		About: "The API of a service that completes what users type. stampede serves its own designs " +
-			"over\nit, and judges any server that implements it.",
+			"over\nit, and judges any server that implements it.\n\nSuggestions have each query within " +
+			"the time that a scenario grants (visible_within).",
 		Kinds: []api.Kind[Suggester]{
 			api.Op(KindQuery, "POST /v1/queries", Suggester.Query, api.About{
 				Summary: "Count what a user searched for.", Reply: "It is in the log.",
@@ -198,7 +199,7 @@ type Params struct {
 
 	ReadEvery      sut.Duration `json:"read_every" min:"1ms" max:"1m" doc:"how often indexes take in what is in the log"`
 	BuildEvery     sut.Duration `json:"build_every" min:"1ms" max:"10m" doc:"how often a segment is built"`
-	VisibleWithin  sut.Duration `json:"visible_within" min:"1ms" max:"1m" doc:"how soon designs promise that a query is in their index"`
+	VisibleWithin  sut.Duration `json:"visible_within" min:"1ms" max:"1m" doc:"how soon a query must be in the index, which is what designs promise"`
 	BlockLease     sut.Duration `json:"block_lease" min:"100ms" max:"1m" doc:"for how long an API knows what is blocked without asking"`
 	BlockRefresh   sut.Duration `json:"block_refresh" min:"10ms" max:"1m" doc:"how often cached_blocks reads what is blocked"`
 	SessionTimeout sut.Duration `json:"session_timeout" min:"1s" max:"24h" doc:"silence after which a reader of the log loses it"`

@@ -407,20 +407,26 @@ func (s Suggestion) text() string {
 	return text
 }
 
-// inTime looks for queries that an index should have had. Those of unknown outcome promise nothing.
+// inTime looks for queries that an index should have had, when that was promised or, if that is
+// sooner, when the scenario wants them there. Those of unknown outcome promise nothing.
 func inTime(p Params) func(judged) {
 	return func(j judged) {
 		f := &check.Freshness{Collector: j.Collector, Notice: p.SessionTimeout.D(),
-			Slack: *j.seen.slowest}
+			Slack: *j.seen.slowest, Patience: p.VisibleWithin.D() + *j.seen.slowest}
+		changes := j.seen.changes()
+		for i := range changes {
+			changes[i].Within = min(changes[i].Within, p.VisibleWithin.D())
+		}
 		looks := make([]check.VersionSight, 0, len(j.seen.looks))
 		for _, l := range j.seen.looks {
 			if l.wrong == "" {
 				looks = append(looks, l.VersionSight)
 			}
 		}
-		f.Look("the index", j.seen.changes(), looks)
+		f.Look("the index", changes, looks)
 		j.age(looks)
 		j.NeedTimely(f.Looks > 0, "nobody asked for suggestions after a query was due in them")
+		f.NeedMost()
 	}
 }
 

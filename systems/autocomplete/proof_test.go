@@ -2,6 +2,7 @@ package autocomplete_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -273,6 +274,26 @@ func TestClauses(t *testing.T) {
 				fault(e)
 				e.Records[3].Start, e.Records[3].End = time.Minute, time.Minute+ms
 			}, "to be visible within 10ms"},
+		{autocomplete.CountedInTime, "later than is granted, whatever is promised", check.Broken,
+			func(e *evidence) {
+				late(e)
+				e.Records[2].Reply.Body = []byte(`{"position":3,"visible_within_ms":60000}`)
+				e.Records[3].Start, e.Records[3].End = 4*time.Second, 4*time.Second+ms
+			}, "to be visible within 2s"},
+		{autocomplete.CountedInTime, "sooner than is granted", check.Held, func(e *evidence) {
+			late(e)
+			e.Records[2].Reply.Body = []byte(`{"position":3,"visible_within_ms":60000}`)
+		}, ""},
+		{autocomplete.CountedInTime, "of nothing, and a fault excuses that", check.Undecided,
+			func(e *evidence) {
+				for i := range 3 {
+					reply(i, fmt.Sprintf(`{"position":%d,"visible_within_ms":2000}`, i+1))(e)
+				}
+				e.Records = e.Records[:4]
+				reply(3, `{"version":0,"phrases":[]}`)(e)
+				e.Records[3].Start, e.Records[3].End = 4*time.Second, 4*time.Second+ms
+				fault(e)
+			}, "had 0 of the 3 changes"},
 		{autocomplete.CountedInTime, "nobody looked", check.Undecided,
 			without(autocomplete.KindSuggest), "nobody asked"},
 

@@ -118,8 +118,11 @@ func (w *workload) query(i uint64) history.Op {
 }
 
 func (w *workload) suggest(i, id, user uint64, typed string) history.Op {
-	return w.table.Op(KindSuggest,
-		SuggestRequest{ID: (i+1)<<idBits + id, User: user, Prefix: typed, Most: most})
+	req := SuggestRequest{ID: (i+1)<<idBits + id, User: user, Prefix: typed, Most: most}
+	if id == looking+1 {
+		req.Most = 3
+	}
+	return w.table.Op(KindSuggest, req)
 }
 
 // firstOf are the first characters of a text.

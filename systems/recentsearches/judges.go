@@ -336,7 +336,7 @@ func (j judged) follows(key string, u *seenUser, ops []uint64, l List) {
 // fresh begins to look for changes that should have been shown.
 func (j judged) fresh(p Params) *check.Freshness {
 	return &check.Freshness{Collector: j.Collector, Notice: p.SessionTimeout.D(),
-		Slack: *j.seen.slowest}
+		Slack: *j.seen.slowest, Patience: p.VisibleWithin.D() + *j.seen.slowest}
 }
 
 // sights are the versions that were shown.
@@ -354,6 +354,7 @@ func listsFresh(p Params) func(judged) {
 		f := j.fresh(p)
 		j.seen.each(func(key string, u *seenUser) { f.Look(key, u.versions(), sights(u.looks)) })
 		j.NeedTimely(f.Looks > 0, "nobody looked at a list after a change was due in it")
+		f.NeedMost()
 	}
 }
 
@@ -375,6 +376,7 @@ func historiesFollow(p Params) func(judged) {
 			f.Look(key, u.versions(), sights(u.pages))
 		})
 		j.Need(pages > 0, "no history was shown")
+		f.NeedMost()
 	}
 }
 

@@ -2,6 +2,7 @@ package recentsearches_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -171,6 +172,12 @@ func TestClauses(t *testing.T) {
 		e.Records = append(e.Records[:4], e.Records[7])
 		e.Audit.Changes, e.Audit.Log = e.Audit.Changes[:2], e.Audit.Log[:2]
 	}
+	// All changes are promised for much later than this run ends.
+	never := func(e *evidence) {
+		for i, v := range map[int]int{0: 1, 2: 2, 4: 3} {
+			reply(i, fmt.Sprintf(`{"version":%d,"visible_within_ms":10000}`, v))(e)
+		}
+	}
 	fault := func(e *evidence) {
 		e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "away", Start: 40 * ms,
 			End: 200 * ms, Recovered: 300 * ms, Fault: "kill redis", Evidence: []string{"it was off"}}}
@@ -283,6 +290,33 @@ func TestClauses(t *testing.T) {
 			noRecords(recentsearches.KindLogin)(e)
 		}, "nobody looked"},
 
+		{recentsearches.SeenByAll, "a list of nothing, and the promise is not due", check.Undecided,
+			func(e *evidence) {
+				never(e)
+				e.Records[3].Reply.Body = []byte(`{"version":0,"terms":[]}`)
+				e.Records[3].Start, e.Records[3].End = 4*time.Second, 4*time.Second+ms
+			}, "had 0 of the 3 changes"},
+		{recentsearches.SeenByAll, "a list of half", check.Held, func(e *evidence) {
+			never(e)
+			e.Records[0].Reply.Body = []byte(`{"version":1,"visible_within_ms":0}`)
+			e.Records[3].Reply.Body = []byte(`{"version":1,"terms":["tea"]}`)
+			e.Records[3].Start, e.Records[3].End = 4*time.Second, 4*time.Second+ms
+		}, ""},
+
+		{recentsearches.HistoryWhole, "a history of nothing, and the promise is not due",
+			check.Undecided, func(e *evidence) {
+				never(e)
+				more := e.Records[6]
+				more.Op.ID, more.Reply.Body = 52, []byte(`{"found":0,"changes":[]}`)
+				for range 3 {
+					more.Start, more.End = more.Start+3*time.Second, more.Start+3*time.Second+ms
+					e.Records = append(e.Records, more)
+				}
+			}, "had 0 of the 9 changes"},
+		{recentsearches.HistoryWhole, "more than was asked for", check.Broken, func(e *evidence) {
+			e.Records[6].Op = recentsearches.API().Op(recentsearches.KindHistory,
+				recentsearches.HistoryRequest{ID: 50, User: 1, Most: 2})
+		}, "was to be shown 2"},
 		{recentsearches.HistoryWhole, "one is missing", check.Broken, reply(6,
 			`{"found":2,"changes":[{"version":3,"term":"tea","forgotten":true},{"version":1,"term":"tea"}]}`),
 			"number 2 is not"},

@@ -112,8 +112,9 @@ func (w *workload) Follow(
 		}
 	}
 	if w.history.At(i) < w.p.Histories {
+		most := [2]int{3, 1000}[i%2] // of which the second reaches into the archive
 		add(0, func(id uint64) history.Op {
-			return w.table.Op(KindHistory, HistoryRequest{ID: id, User: user, Most: 1000})
+			return w.table.Op(KindHistory, HistoryRequest{ID: id, User: user, Most: most})
 		})
 	}
 	return list

@@ -34,7 +34,7 @@ const changeFact = "change"
 
 // invariants are what must be true of every design. See
 // docs/decisions/2026-11-28-an-etag-stands-for-a-version.md.
-func invariants(Params) []check.Invariant {
+func invariants(p Params) []check.Invariant {
 	s := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], facts)}
 	kept := check.Effects{Table: changeFact, Kind: check.Named(KindPublish, KindCorrect), AtRest: true}
 	return []check.Invariant{
@@ -53,7 +53,7 @@ func invariants(Params) []check.Invariant {
 		s.State(NeverBack, "who has a version is never shown an older one", knowing(neverBack)),
 		s.State(SeenInTime, "what is shown has every change that was acknowledged as visible before, at "+
 			"the latest when the promised time was over; so have what is said to be unchanged and what is "+
-			"shown of the past", knowing(seenInTime)),
+			"shown of the past", knowing(seenInTime(p))),
 		s.State(PastWhole, "older comments are shown without a gap, archived ones too",
 			knowing(pastFollows)),
 		s.State(Settled, "when all is at rest, every viewer is shown what follows from all changes, and "+
@@ -547,28 +547,32 @@ func neverBack(j judged) {
 }
 
 // seenInTime looks for changes that should have been shown, and says what viewers cost.
-func seenInTime(j judged) {
-	f := &check.Freshness{Collector: j.Collector, Slack: *j.seen.slowest}
-	looks, bytes, fromOrigin := 0, 0, 0
-	j.seen.each(func(key string, m *seenMatch) {
-		shown := make([]check.VersionSight, 0, len(m.looks)+len(m.pasts))
-		for _, at := range m.looks {
-			shown = append(shown, m.version(at))
-			looks++
-			bytes += at.bytes
-			if at.origin {
-				fromOrigin++
+func seenInTime(p Params) func(judged) {
+	return func(j judged) {
+		f := &check.Freshness{Collector: j.Collector, Slack: *j.seen.slowest,
+			Patience: p.MaxAge.D() + p.CopyFor.D() + *j.seen.slowest}
+		looks, bytes, fromOrigin := 0, 0, 0
+		j.seen.each(func(key string, m *seenMatch) {
+			shown := make([]check.VersionSight, 0, len(m.looks)+len(m.pasts))
+			for _, at := range m.looks {
+				shown = append(shown, m.version(at))
+				looks++
+				bytes += at.bytes
+				if at.origin {
+					fromOrigin++
+				}
 			}
+			for _, at := range m.pasts {
+				shown = append(shown, at.VersionSight)
+			}
+			f.Look(key, m.versions(), shown)
+		})
+		j.NeedTimely(f.Looks > 0, "nobody looked at a match after a change was due")
+		f.NeedMost()
+		if looks > 0 {
+			j.Figure("looks that reach the API", "%", 100*float64(fromOrigin)/float64(looks))
+			j.Figure("answer to a look, mean", "bytes", float64(bytes)/float64(looks))
 		}
-		for _, at := range m.pasts {
-			shown = append(shown, at.VersionSight)
-		}
-		f.Look(key, m.versions(), shown)
-	})
-	j.NeedTimely(f.Looks > 0, "nobody looked at a match after a change was due")
-	if looks > 0 {
-		j.Figure("looks that reach the API", "%", 100*float64(fromOrigin)/float64(looks))
-		j.Figure("answer to a look, mean", "bytes", float64(bytes)/float64(looks))
 	}
 }
 

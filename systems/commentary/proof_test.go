@@ -2,6 +2,7 @@ package commentary_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -374,6 +375,21 @@ func TestClauses(t *testing.T) {
 			reply(8, `{"version":2,"comments":[`+out+`,`+six+`]}`)(e)
 			e.Records[5].End = e.Records[8].Start
 		}, ""},
+		{commentary.SeenInTime, "nothing is shown, and the promises are not due", check.Undecided,
+			func(e *evidence) {
+				for i, v := range map[int]int{0: 1, 3: 2, 5: 3} {
+					reply(i, fmt.Sprintf(`{"version":%d,"visible_within_ms":10000}`, v))(e)
+				}
+				e.Records[8].Start, e.Records[8].End = 5*time.Second, 5*time.Second+ms
+				reply(8, `{"version":0,"comments":[]}`)(e)
+			}, "had 0 of the 3 changes"},
+		{commentary.SeenInTime, "what is new is not shown yet", check.Held, func(e *evidence) {
+			for i, v := range map[int]int{3: 2, 5: 3} {
+				reply(i, fmt.Sprintf(`{"version":%d,"visible_within_ms":10000}`, v))(e)
+			}
+			e.Records[8].Start, e.Records[8].End = 5*time.Second, 5*time.Second+ms
+			reply(8, `{"version":1,"comments":[`+six+`]}`)(e)
+		}, ""},
 		{commentary.SeenInTime, "nobody looked", check.Undecided,
 			without(commentary.KindLatest, commentary.KindPast), "nobody looked"},
 
@@ -381,6 +397,10 @@ func TestClauses(t *testing.T) {
 			"number 1 is not"},
 		{commentary.PastWhole, "the end is missing", check.Broken,
 			reply(8, `{"version":3,"comments":[`+out+`]}`), "number 2 is not"},
+		{commentary.PastWhole, "more than was asked for", check.Broken, func(e *evidence) {
+			e.Records[8].Op = commentary.API().Op(commentary.KindPast,
+				commentary.PastRequest{ID: 191, Match: 1, Before: 9, Most: 1})
+		}, "is too much"},
 		{commentary.PastWhole, "a version above all that may be", check.Broken,
 			reply(8, `{"version":9223372036854775807,"comments":[]}`), "expected 0 to 9007199254740991"},
 		{commentary.PastWhole, "an answer that is none", check.Broken, reply(8, "["), "cannot be read"},

@@ -171,8 +171,9 @@ func (w *workload) looked(
 		if n := len(l.Comments); n > 0 {
 			before = l.Comments[n/2].ID
 		}
+		most := [2]int{7, 100}[i%2] // of which the second reaches into the archive
 		list = append(list, sut.FollowUp{Op: w.table.Op(KindPast, PastRequest{
-			ID: (i+1)<<idBits + idPast, Match: asked.Match, Before: before, Most: 100})})
+			ID: (i+1)<<idBits + idPast, Match: asked.Match, Before: before, Most: most})})
 	}
 	return list
 }

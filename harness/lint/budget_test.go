@@ -32,7 +32,7 @@ func budgets() map[string]budget {
 		// eight designs: windows that roll in Go, in Lua and in SQL, and an oracle that has none
 		"autocomplete": {2720, 1000},
 		// six designs, a journal, a matcher of robots.txt, and the web itself: a thousand lines
-		"crawler": {5085, 1490},
+		"crawler": {5115, 1515},
 		// a search engine of its own, from the log to the merges, beside what the others have
 		"textsearch": {6090, 2410},
 		// three stores, four roles and a provider of payments: 1,330 lines are models

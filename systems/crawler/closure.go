@@ -194,7 +194,9 @@ func stateOf(page web.Page, is bool) string {
 	return done
 }
 
-// withinLimits looks for requests that should not have been made, and bodies that are too large.
+// withinLimits looks for requests that should not have been made, and bodies that are too large. Of
+// requests in vain there may be twice as many as attempts: one that is noted after the lease, on a
+// slow machine, is made again. A robots.txt may be tried anew, once it was given up for a while.
 func withinLimits(j *judged) {
 	c := j.closure
 	pages, seeds := map[string]int{}, map[string]int{}
@@ -219,6 +221,10 @@ func withinLimits(j *judged) {
 				j.p.Redirects)
 		}
 		page, _ := j.shape.Find(key)
+		if vain, most := j.noted(key), 2*j.p.Attempts*int(j.mostFetched(page)); vain > most {
+			j.Violate(j.opOf(key), "%s was asked for %d times in vain, and is to be given up after %d", key,
+				vain, j.p.Attempts)
+		}
 		tried = tried || page.Huge || page.Bomb
 	}
 	for _, host := range slices.Sorted(maps.Keys(pages)) {

@@ -43,7 +43,7 @@ type Crawler interface {
 type SeedRequest struct {
 	ID       uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the request's identity: sent again it is the same seed"`
 	URL      string `json:"url" op:"key" min:"10" max:"500" example:"http://h0.test/" doc:"its address in the normal form of RFC 3986"`
-	Priority int    `json:"priority" min:"0" max:"2" doc:"0 comes first; what a page leads to comes one later"`
+	Priority int    `json:"priority" min:"0" max:"2" doc:"0 comes first; what a page leads to comes one later; a wish, which is not judged"`
 }
 
 // Seeded says that a seed is durable: it will be crawled.

@@ -36,12 +36,9 @@ func fetchedOnce(j *judged) {
 			j.Violate(j.opOf(key), "%s was kept %d times, and may be %d times", key, row.Fetched, most)
 		}
 		var good []*web.Exchange
-		noted := 0 // that came to nothing, as a design must have noted if nothing broke meanwhile
 		for _, e := range list {
 			if answered(e) && !page.Torn {
 				good = append(good, e)
-			} else {
-				noted += count(len(j.reasons(e)) == 0)
 			}
 		}
 		if row.Fetched > int64(len(good)) {
@@ -53,7 +50,7 @@ func fetchedOnce(j *judged) {
 		}
 		j.early(key, page, list, row)
 		lost := len(good) - int(row.Fetched)
-		given, at := 0, 0 // up, and of these by a machine that was late
+		given, at, noted := 0, 0, j.noted(key) // given up, and of these by a machine that was late
 		for _, e := range good {
 			if given < min(lost, int(row.Failed)-noted) && j.gaveUp(e) {
 				given++
@@ -71,6 +68,16 @@ func fetchedOnce(j *judged) {
 		j.p.FetchTimeout.D())
 	j.Figure("requests that came to nothing", "", float64(all))
 	j.overlapped()
+}
+
+// noted counts the requests for a page that came to nothing, as a design must have noted because
+// nothing broke meanwhile.
+func (j *judged) noted(key string) (n int) {
+	page, _ := j.shape.Find(key)
+	for _, e := range j.pages[key] {
+		n += count((!answered(e) || page.Torn) && len(j.reasons(e)) == 0)
+	}
+	return n
 }
 
 // gaveUp says whether a crawler that asks an address for one thing at a time may have waited in

@@ -146,6 +146,16 @@ func TestClauses(t *testing.T) {
 			})
 		}
 	}
+	// A page that failed was asked for so often.
+	inVain := func(times int) func(*evidence) {
+		return row("failed", func(e *evidence, r *crawler.PageRow) {
+			key := strings.TrimPrefix(r.URL, "http://")
+			e.Audit.Log = slices.DeleteFunc(e.Audit.Log, func(x web.Exchange) bool { return x.Key == key })
+			for range times {
+				request(web.Exchange{Key: key, Status: 503})(e)
+			}
+		})
+	}
 	noPage := func(record int) func(*evidence) {
 		return func(e *evidence) { suttest.Deny(&e.Records[record], crawler.ErrNoPage) }
 	}
@@ -183,6 +193,19 @@ func TestClauses(t *testing.T) {
 			e.Records = append(e.Records, none)
 			noPage(len(e.Records) - 1)(e)
 		}, ""},
+		{crawler.SeedsKept, "all but one wait for ever", check.Undecided, func(e *evidence) {
+			e.P.Lease, e.P.FetchTimeout = 1, 1
+			one := ""
+			for i := range e.Records {
+				r := &e.Records[i]
+				if r.Op.Kind == crawler.KindLook && r.Reply.Value > 0 && one == "" {
+					one = r.Op.Key
+				}
+				if r.Op.Kind == crawler.KindLook && r.Op.Key != one {
+					r.Reply = history.Reply{Body: []byte(`{"url":"` + r.Op.Key + `","state":"waiting"}`)}
+				}
+			}
+		}, "that the web had answered long before"},
 		{crawler.SeedsKept, "nobody looked", check.Undecided, func(e *evidence) {
 			e.Records = slices.DeleteFunc(e.Records, func(r history.Record) bool {
 				return r.Op.Kind == crawler.KindLook
@@ -302,6 +325,8 @@ func TestClauses(t *testing.T) {
 			request(web.Exchange{Key: "h0.test/loop/loop/loop/loop/", Status: 200}), "beyond the limits"},
 		{crawler.WithinLimits, "a redirect", check.Broken,
 			request(web.Exchange{Key: "h0.test/chain/1/6", Status: 302}), "within 5 redirects"},
+		{crawler.WithinLimits, "twice as often in vain as may be", check.Held, inVain(10), ""},
+		{crawler.WithinLimits, "more often in vain", check.Broken, inVain(11), "11 times in vain"},
 		{crawler.WithinLimits, "a body", check.Broken, func(e *evidence) {
 			e.Audit.Bodies[0].Bytes = 1e6
 		}, "1000000 bytes"},
@@ -312,6 +337,9 @@ func TestClauses(t *testing.T) {
 		}, "and is 0a"},
 		{crawler.StoredAsServed, "a page that was never sent so", check.Broken,
 			row("done", func(_ *evidence, r *crawler.PageRow) { r.Hash = "0a" }), "never sent it"},
+		{crawler.StoredAsServed, "a body that nobody sent", check.Broken, func(e *evidence) {
+			e.Audit.Bodies = append(e.Audit.Bodies, crawler.BodyRow{Hash: "ab", Is: "ab", Bytes: 1})
+		}, "the body ab is stored, and the web never"},
 		{crawler.StoredAsServed, "a body is missing", check.Broken, func(e *evidence) {
 			e.Audit.Bodies = e.Audit.Bodies[1:]
 		}, "is not stored"},
@@ -320,8 +348,6 @@ func TestClauses(t *testing.T) {
 		{crawler.AllCounted, "one too many", check.Broken, func(e *evidence) {
 			e.Audit.Hosts[0].Pages++
 		}, "host"},
-		{crawler.AllCounted, "one waits", check.Broken,
-			row("done", func(_ *evidence, r *crawler.PageRow) { r.State = "waiting" }), "waiting"},
 		{crawler.AllCounted, "no pages", check.Undecided,
 			func(e *evidence) { e.Audit.Pages = nil }, ""},
 	})

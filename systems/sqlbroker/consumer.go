@@ -23,13 +23,8 @@ const (
 )
 
 // consumer is the role that works queues off: it receives a batch, works on it,
-// stores what came of it and acknowledges it.
-//
-// What it stores is in the same database as the queue. So an effect and the
-// acknowledgement can be one transaction, with a receipt that is looked at under the
-// row's lock: the effect is there if and only if the message is acknowledged, by this
-// delivery and no other. Whoever wakes up too late finds the receipt gone and leaves
-// no effect.
+// stores what came of it and acknowledges it, in one transaction: the effect is there if and only
+// if the message is acknowledged, by this delivery.
 func consumer(of opener) role {
 	return role{
 		Name:    RoleConsumer,

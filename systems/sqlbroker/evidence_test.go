@@ -25,6 +25,7 @@ type evidence struct {
 	params  sqlbroker.Params
 	records []history.Record
 	samples []history.Sample
+	faults  []history.Window
 	audit   sqlbroker.Audit
 }
 
@@ -158,7 +159,8 @@ func (e *evidence) happens(w []string, fields string) bool {
 	case sqlbroker.KindPurge, sqlbroker.KindRedrive:
 		e.do(number(w[1]), kind, w[3], duration(w[2]), nil, 1, nil)
 	case "demand":
-		e.do(number(w[1]), sqlbroker.KindReceive, w[3], duration(w[2]), sqlbroker.Demand{}, 0, nil)
+		e.do(number(w[1]), sqlbroker.KindReceive, w[3], duration(w[2]), sqlbroker.Demand{}, 0,
+			[]sqlbroker.Delivery{})
 	case sqlbroker.KindCreate:
 		e.do(number(w[1]), kind, w[3], duration(w[2]), json.RawMessage(fields), 0, nil)
 	default:
@@ -270,6 +272,10 @@ func (e *evidence) says(w []string, fields string) bool {
 		merge(&a.Dead[number(w[1])], fields)
 	case "done":
 		merge(&a.Effects[number(w[1])], fields)
+	case "fault":
+		f := history.Window{Kind: history.FaultWindow}
+		merge(&f, fields)
+		e.faults = append(e.faults, f)
 	case "queue":
 		merge(&a.Queues[number(w[1])], fields)
 	case "params":
@@ -318,7 +324,7 @@ func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
 
 func (e *evidence) judgeRaw(audit json.RawMessage) map[string]check.Verdict {
 	return suttest.Verdicts(sqlbroker.Invariants(e.params),
-		history.Slice(e.records).WithSamples(e.samples), audit)
+		history.Slice(e.records, e.faults...).WithSamples(e.samples), audit)
 }
 
 // TestClauses: each clause accepts what is right and refuses what is wrong.

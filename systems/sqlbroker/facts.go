@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -42,9 +43,10 @@ type final struct {
 	// purged are the queues that somebody may have purged, redrove those of which somebody may
 	// have put dead letters back.
 	purged, redrove map[string]bool
-	// changed are the settings that a queue may have had before the end, if somebody may
-	// have changed them: those that it began with, and those that it was given.
+	// changed are the settings that somebody may have given to a queue.
 	changed map[string][]QueueSettings
+	// received are the receives that were answered.
+	received []answer
 	// unread is which reply cannot be read, "" if all can.
 	unread  string
 	settled bool // the history is read
@@ -89,6 +91,13 @@ type delivery struct {
 	start, end time.Duration // of the operation
 	settles    []*settle     // that may have had an effect on it, or had none
 	message    *message
+}
+
+// answer is a receive that was answered, with messages or without any.
+type answer struct {
+	queue      string
+	start, end time.Duration
+	empty      bool
 }
 
 // settle is one attempt to acknowledge, extend or release.
@@ -207,7 +216,7 @@ func (f *final) gather(r *check.Run) {
 		case rec.Op.Kind == KindRedrive:
 			f.redrove[key] = true
 		case err == nil:
-			f.changed[key] = append(f.changed[key], f.p.settings(), settings)
+			f.changed[key] = append(f.changed[key], settings)
 		}
 	}, KindPurge, KindRedrive, KindCreate)
 }
@@ -241,6 +250,7 @@ func (f *final) seeReceive(rec *history.Record) {
 		return
 	}
 	got, _ := read[[]Delivery](f, rec)
+	f.received = append(f.received, answer{rec.Op.Key, rec.Start, rec.End, len(got) == 0})
 	for _, one := range got {
 		m := f.of(one.OpID, one.Index)
 		d := &delivery{Delivery: one, op: rec.Op.ID, queue: rec.Op.Key, start: rec.Start, end: rec.End,
@@ -348,25 +358,20 @@ type terms struct {
 	longest      time.Duration // the same
 }
 
-// terms of a queue are what it has at the end, and what it had before: a message that died
-// or was delivered does not say under which.
+// settings are all that a queue may have had: those of the reset, and those that it was given.
+func (f *final) settings(queue string) []QueueSettings {
+	return append([]QueueSettings{f.p.settings()}, f.changed[queue]...)
+}
+
+// terms of a queue are those of all its settings: a message that died or was delivered does
+// not say under which. What the queue says of itself counts for nothing.
 func (f *final) terms(queue string) terms {
-	q := f.queues[queue]
-	visible := time.Duration(q.VisibilityNS)
-	t := terms{q.MaxReceives, q.MaxReceives, time.Duration(q.RetentionNS), visible, visible}
-	for _, s := range f.changed[queue] {
+	t := terms{fewest: math.MaxInt, shortest: math.MaxInt64, briefest: math.MaxInt64}
+	for _, s := range f.settings(queue) {
 		t.fewest, t.most = min(t.fewest, s.MaxReceives), max(t.most, s.MaxReceives)
 		t.shortest = min(t.shortest, time.Duration(s.RetentionMS)*time.Millisecond)
 		visible := time.Duration(s.VisibilityMS) * time.Millisecond
 		t.briefest, t.longest = min(t.briefest, visible), max(t.longest, visible)
 	}
 	return t
-}
-
-// String is how often a message is delivered.
-func (t terms) String() string {
-	if t.fewest == t.most {
-		return strconv.Itoa(t.most)
-	}
-	return fmt.Sprintf("%d to %d", t.fewest, t.most)
 }

@@ -387,7 +387,7 @@ func TestGroupInEveryOrder(t *testing.T) {
 func TestGroupOfTwoPublishers(t *testing.T) {
 	inEach(t, 0, ours, map[string][]string{"M5A publishers of a group do not wait": {GroupOrder}},
 		func(t *testing.T, l orders, breaks []string) {
-			l.explore(t, l.with(0, 0), l.hold, session("slow", l.slow(512, 7)),
+			l.explore(t, l.with(0, 0), steps(l.hold, l.expire), session("slow", l.slow(512, 7)),
 				session("quick", l.slow(768, 7)), session("a", l.hold), session("b", l.hold)).
 				breaks(t, breaks, NoLoss)
 		})

@@ -1,6 +1,8 @@
 package sqlbroker
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -38,15 +40,17 @@ func Invariants(p Params) []check.Invariant {
 	return []check.Invariant{
 		s.State(NoLoss, "every message whose publication was acknowledged is, at the end, in its queue, "+
 			"with a consumer or among the dead letters, or was acknowledged by a consumer that had "+
-			"received it", withMessages(judgeLoss),
+			"received it", withMessages(judgeLoss), withMessages(needDelivery),
 			watch("messages published in the last minute", "messages",
 				func(l Look) int64 { return l.Published })),
 		s.State(NoPhantom, "every message, delivery and effect belongs to a published message, with its "+
 			"body and in its queue", withMessages(judgePhantoms), reported),
 		s.State(OncePlaced, "every message is in one place only, however often it was published: once "+
 			"in its queue, once among the dead letters, or processed; a repeated publication is not "+
-			"denied, and no queue that exists is called unknown", withMessages(judgePlaces),
-			check.OnAudit(sameAnswer), check.Known(check.Named(KindPublish, KindReceive, KindAck,
+			"denied, no queue that exists is called unknown, and nothing is refused for a rate, a token or "+
+			"an identity that nobody has used", withMessages(judgePlaces), check.OnAudit(judgeRefusals),
+			check.SameReply(check.Replies{Kind: check.Named(KindPublish), What: "publication",
+				Sent: p.Resend > 0}), check.Known(check.Named(KindPublish, KindReceive, KindAck,
 				KindExtend, KindRelease), "queue-", p.Queues, unknownQueue),
 			watch("dead versions of rows", "rows", func(l Look) int64 { return l.DeadRows }),
 			check.OnAudit(needDead), check.OnAudit(needSnapshot)),
@@ -60,7 +64,8 @@ func Invariants(p Params) []check.Invariant {
 					return int64(float64(now.Consumed-before.Consumed) / span.Seconds()), true
 				}), check.OnAudit(needCompetition)),
 		s.State(VisibilityKept, "a message is not delivered before its delay is over, nor again before "+
-			"its visibility timeout is over, unless it was released", withMessages(judgeVisibility),
+			"its visibility timeout is over, unless it was released; at rest none is delayed or with a "+
+			"consumer", withMessages(judgeVisibility),
 			watch("messages with consumers for more than half of the visibility timeout", "messages",
 				func(l Look) int64 { return l.Stuck })),
 		s.State(AckFinal, "a message acknowledged with a valid receipt is never delivered again, and at "+
@@ -78,7 +83,8 @@ func Invariants(p Params) []check.Invariant {
 			})),
 		s.State(DeadLetters, "a message is a dead letter if and only if it reached its maximum of "+
 			"deliveries or is older than its queue's retention; consumers release only messages that they "+
-			"cannot process, and no others of the batch become dead letters", withMessages(judgeDead),
+			"cannot process, and no others of the batch become dead letters; queues have the settings that "+
+			"they were given", withMessages(judgeDead), withMessages(judgeSettings),
 			watch("dead letters", "messages", func(l Look) int64 { return l.Dead }),
 			check.OnAudit(needDead)),
 		s.State(GroupOrder, "only one message of a group is with a consumer at a time, and none is "+
@@ -120,6 +126,57 @@ func judgeLoss(r *check.Run, f *final) {
 		}
 	}
 	r.Need(published, "no message was published")
+}
+
+const (
+	// recovery is for how long after a fault receives may be empty.
+	recovery = 5 * time.Second
+	// fewEmpty is how many receives may be empty for any reason.
+	fewEmpty = 10
+)
+
+// needDelivery needs a broker that delivers: of the receives during which a message was certainly
+// ready, few were empty. Such a message was acknowledged before, without a delay and a group, and
+// its first delivery began afterwards, or it waits at the end and was never delivered.
+// A single receive may miss it: somebody may just move it, or try in vain to claim it.
+func needDelivery(r *check.Run, f *final) {
+	ready := map[string][]hold{} // from the acknowledgement to the delivery, by the driver's clock
+	for _, m := range f.all {
+		if !m.acknowledged() || m.sent.Group != 0 || m.sent.DelayMS > 0 || f.purged[m.of.queue] ||
+			f.redrove[m.of.queue] {
+			continue
+		}
+		h := hold{from: int64(m.of.End)}
+		i := slices.IndexFunc(m.deliveries, func(d *delivery) bool { return d.Receives == 1 })
+		if i >= 0 {
+			h.until = int64(m.deliveries[i].start)
+		} else if len(m.rows) == 1 && m.rows[0].State == StateReady && m.rows[0].Receives == 0 {
+			h.until = math.MaxInt64
+		}
+		ready[m.of.queue] = append(ready[m.of.queue], h)
+	}
+	for _, list := range ready { // each is ready as long as the longest of those before it
+		slices.SortFunc(list, func(a, b hold) int { return cmp.Compare(a.from, b.from) })
+		for i := range list[1:] {
+			list[i+1].until = max(list[i].until, list[i+1].until)
+		}
+	}
+	waited, empty, faults := 0, 0, r.Faults()
+	for _, a := range f.received {
+		list := ready[a.queue]
+		n, _ := slices.BinarySearchFunc(list, int64(a.start), func(h hold, start int64) int {
+			return cmp.Compare(h.from, start)
+		})
+		if n == 0 || list[n-1].until <= int64(a.end) ||
+			check.Disturbed(faults, recovery, a.start, a.end) {
+			continue
+		}
+		if waited++; a.empty {
+			empty++
+		}
+	}
+	r.Need(empty < fewEmpty || 4*empty <= waited,
+		"of %d receives from queues in which a message was ready, %d got none", waited, empty)
 }
 
 // judgePhantoms looks for the publication of everything that there is.
@@ -165,12 +222,7 @@ func judgePhantoms(r *check.Run, f *final) {
 // judgePlaces counts the places of each message.
 func judgePlaces(r *check.Run, f *final) {
 	for _, m := range f.all {
-		if len(m.rows) > 0 {
-			r.Checked(1)
-		}
-		if len(m.dead) > 0 {
-			r.Checked(1)
-		}
+		r.Checked(min(len(m.rows), 1) + min(len(m.dead), 1))
 		if len(m.rows) > 1 {
 			r.Violate(m.proof(), "%v is in its queue %d times: published %d times and stored each time", m,
 				len(m.rows), len(m.rows))
@@ -187,18 +239,26 @@ func judgePlaces(r *check.Run, f *final) {
 	}
 }
 
-// sameAnswer: who publishes again is not denied what was acknowledged, unless the queue was
-// purged.
-func sameAnswer(r *check.Run, f *final) func() {
-	return check.SameReply(check.Replies{Kind: check.Named(KindPublish), What: "publication",
-		Sent: f.p.Resend > 0,
-		Denied: func(rec *history.Record) bool {
-			return sut.RefusedFor(rec, ErrTaken) || unknownQueue(rec)
-		},
-		Excused: func(op uint64) bool {
-			p := f.publications[op]
-			return p == nil || f.purged[p.queue]
-		}})(r)
+// judgeRefusals looks for refusals whose reason there cannot be: a rate or a token where there was
+// none and nobody has changed the queue, or another publication with the same identity: whatever is
+// published with it is the same publication.
+func judgeRefusals(r *check.Run, f *final) func() {
+	var refused []*history.Record
+	r.See(func(rec *history.Record) {
+		if sut.RefusedFor(rec, ErrTaken) || sut.RefusedFor(rec, ErrForbidden) ||
+			sut.RefusedFor(rec, ErrRateLimited) && f.p.RatePerS == 0 {
+			refused = append(refused, &history.Record{Outcome: rec.Outcome, Code: rec.Code, Err: rec.Err,
+				Op: history.Op{ID: rec.Op.ID, Kind: rec.Op.Kind, Key: rec.Op.Key}})
+		}
+	})
+	return func() {
+		for _, rec := range refused {
+			if sut.RefusedFor(rec, ErrTaken) || len(f.changed[rec.Op.Key]) == 0 {
+				r.Violate([]uint64{rec.Op.ID}, "the %s %d at %s was refused as %s, without any reason",
+					rec.Op.Kind, rec.Op.ID, rec.Op.Key, rec.Code)
+			}
+		}
+	}
 }
 
 // judgeWork counts what consumers worked off.

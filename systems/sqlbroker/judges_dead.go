@@ -23,6 +23,23 @@ func needDead(r *check.Run, f *final) func() {
 	return nil
 }
 
+// judgeSettings holds the queues against what they were asked to be. An audit without any queue
+// proves nothing.
+func judgeSettings(r *check.Run, f *final) {
+	for n := range f.p.Queues {
+		name := QueueName(n + 1)
+		q := f.queues[name]
+		if len(f.queues) > 0 && !slices.ContainsFunc(f.settings(name), func(s QueueSettings) bool {
+			return s.MaxReceives == q.MaxReceives && s.VisibilityMS == q.VisibilityNS/1e6 &&
+				s.RetentionMS == q.RetentionNS/1e6
+		}) {
+			r.Violate(nil, "%s is missing, or nobody gave it a visibility timeout of %v, %d deliveries "+
+				"and a retention of %v", name, time.Duration(q.VisibilityNS), q.MaxReceives,
+				time.Duration(q.RetentionNS))
+		}
+	}
+}
+
 // judgeDead holds dead letters against the settings of their queues, and what is no
 // dead letter too.
 func judgeDead(r *check.Run, f *final) {
@@ -36,8 +53,8 @@ func judgeDead(r *check.Run, f *final) {
 		}
 		for _, d := range m.deliveries {
 			if _, known := f.queues[d.queue]; known && d.Receives > f.terms(d.queue).most {
-				r.Violate(m.proof(d), "%v has delivery number %d, but the most are %v", m, d.Receives,
-					f.terms(d.queue))
+				r.Violate(m.proof(d), "%v has delivery number %d, but the most are %d", m, d.Receives,
+					f.terms(d.queue).most)
 			}
 		}
 	}
@@ -50,8 +67,8 @@ func (f *final) judgeLetter(r *check.Run, m *message, d DeadAudit) {
 	case !known:
 		r.Violate(m.proof(), "%v is a dead letter of %s, which does not exist", m, d.Queue)
 	case d.Reason == DeadReceives && (d.Receives < t.fewest || d.Receives > t.most):
-		r.Violate(m.proof(), "%v is a dead letter of %s after %d deliveries, not %v", m, d.Queue,
-			d.Receives, t)
+		r.Violate(m.proof(), "%v is a dead letter of %s after %d deliveries, not %d to %d", m, d.Queue,
+			d.Receives, t.fewest, t.most)
 	case d.Reason == DeadRetention && age < t.shortest:
 		r.Violate(m.proof(), "%v is a dead letter of %s at the age of %v, less than %v", m, d.Queue, age,
 			t.shortest)

@@ -22,6 +22,11 @@ func judgeVisibility(r *check.Run, f *final) {
 	again := false
 	for _, m := range f.all {
 		f.judgeDelay(r, m)
+		for _, row := range m.rows {
+			if row.State == StatePicked || row.State == StateDelayed {
+				r.Unfinished(m.proof(), "%v of %s is still %s at rest", m, row.Queue, row.State)
+			}
+		}
 		for i := 1; i < len(m.deliveries); i++ {
 			a, b := m.deliveries[i-1], m.deliveries[i]
 			again = true

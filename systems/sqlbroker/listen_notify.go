@@ -21,9 +21,6 @@ import (
 // Guarantee: that of batched. A notification is no message: who misses one, because
 // the connection was being made again, polls. So does whoever would have had a message
 // where one that was told took another, which nobody tells of, being given back.
-//
-// Gives up: the lock by which Postgres puts the commits of all transactions that
-// notify into one order.
 func listenNotify() variant {
 	return inTable(variant{
 		Name:       "listen_notify",

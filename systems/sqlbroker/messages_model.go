@@ -233,14 +233,7 @@ func (b *modelBroker) Receive(ctx context.Context, queue string, d Demand) ([]De
 	return b.receive(sim.In(ctx), queue, d), nil
 }
 
-func (m *model) known(queue string) bool {
-	for n := range m.p.Queues {
-		if queue == QueueName(n+1) {
-			return true
-		}
-	}
-	return false
-}
+func (m *model) known(queue string) bool { return isOf(queue, m.p.Queues) }
 
 // publish is publishSQL, and table.repeated where it stores nothing.
 func (s *modelServer) publish(p *sim.Process, queue string, pub Publication) (int, error) {

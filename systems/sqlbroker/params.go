@@ -80,9 +80,12 @@ func (p Params) settings() QueueSettings {
 func QueueName(n int) string { return "queue-" + strconv.Itoa(n) }
 
 // worked says whether the role consumer works a queue off: the first ones.
-func (p Params) worked(queue string) bool {
+func (p Params) worked(queue string) bool { return isOf(queue, p.Worked) }
+
+// isOf says whether a queue is one of the first n.
+func isOf(queue string, most int) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(queue, "queue-"))
-	return err == nil && n >= 1 && n <= p.Worked && queue == QueueName(n)
+	return err == nil && n >= 1 && n <= most && queue == QueueName(n)
 }
 
 // Validate returns every bad field at once, each named as in a scenario, or nil.

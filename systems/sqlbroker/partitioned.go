@@ -30,10 +30,6 @@ import (
 // partitions that are in use, and not over all there are: also while somebody's old
 // snapshot keeps every vacuum from taking them away. (TRUNCATE takes files and not
 // rows; it does not mind snapshots.)
-//
-// Gives up: the history of acknowledged messages beyond one turn of the ring. A
-// transaction that has read the messages keeps its partitions from being emptied as long as it
-// lasts: when the ring is full, the current one grows, and claims step over what is dead in it.
 func partitioned() variant {
 	v := built(variant{
 		Name:       "partitioned",

@@ -32,9 +32,6 @@ import (
 //
 // Guarantee: that of batched. River's statements look at a job's state and not at whose
 // attempt it is; that, and whether its time is over, is asked first, under its lock.
-//
-// Gives up: the order within groups, which River has not; all but four priorities; and
-// the writes to indexes over everything that a job says, which River has two of.
 func riverPeer() variant {
 	return built(variant{
 		Name: "river",

@@ -38,19 +38,8 @@ const (
 )
 
 // NewWorkload makes the messages and what operations do with them as a pure function
-// of the seed.
-//
-// Scheduled operations are publications. All else follows from replies:
-//
-//   - a publication to a queue that operations consume is followed, within Think, by
-//     Receives demands;
-//   - what a demand got is acknowledged within Think; or after its visibility timeout
-//     (Late), or after being extended by one (Extend); or given back (Release), or
-//     forgotten (Abandon);
-//   - some publications and acknowledgements are sent twice (Resend);
-//   - a publication or a settlement of unknown outcome is sent again with the same
-//     identity, up to RetryOnLost times; Op.Arg counts the attempts. A demand is not:
-//     what it may have got comes back by itself.
+// of the seed. Scheduled operations are publications, and all else follows from replies, as the
+// README says. Op.Arg counts the attempts of what is sent again because its outcome is unknown.
 //
 // It returns every bad parameter at once, each named as in a scenario.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {

@@ -11,10 +11,8 @@ import (
 // again when its publisher asks again.
 const remember = 10 * time.Minute
 
-// collector is the role that deletes acknowledged messages that were kept long enough, a
-// bounded number of rows in a transaction: none holds up the others, and none leaves
-// so much for a vacuum that it lags behind. Where there are partitions, it empties
-// them as a whole; see slots.
+// collector is the role that deletes acknowledged messages that were kept long enough, a bounded
+// number in a transaction. Where there are partitions, it empties them as a whole; see slots.
 func collector(of opener) role {
 	return role{
 		Name:    RoleCollector,

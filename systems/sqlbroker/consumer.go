@@ -97,9 +97,8 @@ type digester interface {
 	Settle(ctx context.Context, queue string, how string, s Settlement) (Settled, error)
 }
 
-// digest works a batch off. If that fails because of one of its messages, it goes on
-// with each half: of n messages with one that cannot be worked off, the others are
-// done after about 2 log n attempts. That one is given back until it is a dead letter.
+// digest works a batch off. If that fails because of one of its messages, it goes on with each
+// half, and gives that one back until it is a dead letter.
 func digest(ctx context.Context, m digester, queue string, batch []Delivery) error {
 	err := m.work(ctx, queue, batch)
 	if !errors.Is(err, errIndigestible) {

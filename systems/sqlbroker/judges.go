@@ -89,7 +89,7 @@ func Invariants(p Params) []check.Invariant {
 			check.OnAudit(needDead)),
 		s.State(GroupOrder, "only one message of a group is with a consumer at a time, and none is "+
 			"delivered before the earlier ones are acknowledged", withMessages(judgeTogether),
-			withMessages(judgeOrder)),
+			withMessages(judgeHands), withMessages(judgeOrder)),
 	}
 }
 
@@ -239,9 +239,8 @@ func judgePlaces(r *check.Run, f *final) {
 	}
 }
 
-// judgeRefusals looks for refusals whose reason there cannot be: a rate or a token where there was
-// none and nobody has changed the queue, or another publication with the same identity: whatever is
-// published with it is the same publication.
+// judgeRefusals looks for refusals whose reason there cannot be: a rate or a token that nobody has
+// set, or another publication with the same identity, which is never reused.
 func judgeRefusals(r *check.Run, f *final) func() {
 	var refused []*history.Record
 	r.See(func(rec *history.Record) {

@@ -185,6 +185,45 @@ func (m *message) mayEnd(d *delivery, kind string) bool {
 	})
 }
 
+// judgeHands looks by the driver's clock, whatever the broker says of times, for two messages of a
+// group that are with consumers when the later one has certainly been delivered: until then neither
+// may have been settled, and less than a visibility timeout has passed since the receives of both
+// began. What was dead, or may have been, may have left its group.
+func judgeHands(r *check.Run, f *final) {
+	groups := map[groupKey][]*delivery{}
+	for _, m := range f.all {
+		for _, d := range m.deliveries {
+			if d.Group != 0 && !f.p.worked(d.queue) && !f.purged[d.queue] && !f.redrove[d.queue] &&
+				len(m.dead) == 0 && d.end-d.start < f.terms(d.queue).briefest-clockSlack {
+				key := groupKey{d.queue, d.Group}
+				groups[key] = append(groups[key], d)
+			}
+		}
+	}
+	for key, list := range groups {
+		slices.SortStableFunc(list, func(a, b *delivery) int { return cmp.Compare(a.end, b.end) })
+		var held []*delivery
+		for _, d := range list {
+			held = slices.DeleteFunc(append(held, d), func(h *delivery) bool {
+				return d.end-h.start >= f.terms(key.queue).briefest-clockSlack || h.message.settledBy(d.end)
+			})
+			if slices.Contains(held, d) && held[0].message != d.message {
+				r.Violate(d.message.proof(d, held[0]), "group %d of %s: %v was with a consumer at %v, and "+
+					"so was %v", key.group, key.queue, d.message, d.end, held[0].message)
+			}
+		}
+	}
+}
+
+// settledBy says that an acknowledgement or a release of a message may have begun before a moment.
+func (m *message) settledBy(at time.Duration) bool {
+	return slices.ContainsFunc(m.deliveries, func(d *delivery) bool {
+		return slices.ContainsFunc(d.settles, func(s *settle) bool {
+			return s.kind != KindExtend && s.may(d.Receipt) && s.start < at
+		})
+	})
+}
+
 func (key groupKey) judgeTogether(r *check.Run, list []hold) {
 	slices.SortStableFunc(list, func(a, b hold) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.until, a.until),

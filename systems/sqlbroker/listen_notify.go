@@ -12,15 +12,9 @@ import (
 )
 
 // listenNotify: whoever waits for a message is told when there may be one.
-//
-// Idea: a publication notifies all servers by NOTIFY, in its own transaction, of how many
-// messages which queue has got. Each server has one connection that LISTENs and wakes as
-// many of its consumers that wait for that queue as can receive so many. Behind it they
-// poll, rarely.
-//
-// Guarantee: that of batched. A notification is no message: who misses one, because
-// the connection was being made again, polls. So does whoever would have had a message
-// where one that was told took another, which nobody tells of, being given back.
+// A server wakes as many of its consumers that wait for the queue as can receive so many messages.
+// Who misses a notification polls, rarely; so does whoever would have had a message where one that
+// was told took another, which nobody tells of, being given back.
 func listenNotify() variant {
 	return inTable(variant{
 		Name:       "listen_notify",

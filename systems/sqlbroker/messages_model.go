@@ -719,9 +719,6 @@ func (m *model) audit() Audit {
 		waits[row.queue] = waits[row.queue] || row.state != StateAcked
 		a.Messages = append(a.Messages, one)
 	}
-	slices.SortStableFunc(a.Messages, func(x, y MessageAudit) int {
-		return cmp.Or(cmp.Compare(x.OpID, y.OpID), cmp.Compare(x.Index, y.Index))
-	})
 	for n := range m.p.Queues {
 		q := QueueAudit{Queue: QueueName(n + 1), VisibilityNS: int64(m.p.Visibility),
 			MaxReceives: m.p.MaxReceives, RetentionNS: int64(m.p.Retention)}
@@ -734,9 +731,6 @@ func (m *model) audit() Audit {
 		letter, _ := m.dead.Get(id)
 		a.Dead = append(a.Dead, letter)
 	}
-	slices.SortStableFunc(a.Dead, func(x, y DeadAudit) int {
-		return cmp.Or(cmp.Compare(x.OpID, y.OpID), cmp.Compare(x.Index, y.Index))
-	})
 	for _, seq := range slices.Sorted(slices.Values(m.effects.Keys())) {
 		e, _ := m.effects.Get(seq)
 		a.Effects = append(a.Effects, e)

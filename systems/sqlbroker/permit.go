@@ -19,10 +19,7 @@ func tokenHash(token string) []byte {
 	return sum[:]
 }
 
-// permit says who may do what that does not show the server's token, which opens all.
-// Whoever shows a queue's token may publish to it and consume from it; and, where the
-// server has no token, also change, purge and redrive it. A queue without a token is as
-// open as the server.
+// permit says who may do what that does not show the server's token: see the README.
 // Without a server's token the context carries the hash of the shown one, so that Create can
 // compare it again.
 func permit(rates *rates, served bool) api.Permit {

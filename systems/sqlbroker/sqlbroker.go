@@ -44,6 +44,14 @@ const (
 	KindList = "list"
 )
 
+// The names of the roles.
+const (
+	RoleConsumer  = "consumer"
+	RoleSweeper   = "sweeper"
+	RoleCollector = "collector"
+	RoleReporter  = "reporter"
+)
+
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
 	// ErrUnknownQueue: there is no such queue.

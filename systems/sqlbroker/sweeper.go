@@ -14,10 +14,8 @@ const (
 	sweepBatch = 1000
 )
 
-// sweeper is the role that moves what is due: delayed messages become ready, those
-// whose consumers were silent for too long too, and what was delivered as often as it
-// may be, or is too old, becomes a dead letter. It looks at each row under its lock and
-// passes over locked ones, so that several sweepers do no harm.
+// sweeper is the role that moves what is due. It looks at each row under its lock and passes over
+// locked ones, so that several sweepers do no harm.
 func sweeper(of opener) role {
 	return role{
 		Name:    RoleSweeper,

@@ -1,9 +1,0 @@
-package sqlbroker
-
-// The names of the roles.
-const (
-	RoleConsumer  = "consumer"
-	RoleSweeper   = "sweeper"
-	RoleCollector = "collector"
-	RoleReporter  = "reporter"
-)

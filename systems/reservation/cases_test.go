@@ -113,6 +113,13 @@ func (e *evidence) soldOut(first, nights int, at time.Duration) *history.Record 
 	return r
 }
 
+// other is another guest who asks for night 1 and is told so.
+func (e *evidence) other(at time.Duration) *history.Record {
+	r := e.soldOut(1, 1, at)
+	r.Op.ID = 8192
+	return r
+}
+
 // again sends a request once more, at the end, and refuses it.
 func again(id uint64, as error) func(*evidence) {
 	return func(e *evidence) {
@@ -423,10 +430,19 @@ func freeCases() []verdictCase {
 		{free, "one that the expirer may be slow to give back", pass, told(3, 3*time.Second, gil), ""},
 		{free, "slower than promised", fail, told(3, 3200*ms, gil), text},
 		{free, "refused ones pass through a view", pass, told(1, 500*ms, lag(50*ms), func(e *evidence) {
-			e.soldOut(1, 1, 501*ms).Op.ID = 8192
+			suttest.Deny(e.other(501*ms), reservation.ErrContended)
 		}), ""},
+		{free, "who came when all was sold too", pass, told(1, 500*ms, lag(50*ms), func(e *evidence) {
+			e.other(465 * ms)
+		}), ""},
+		{free, "or in a fault", pass, told(1, 531*ms, lag(50*ms), fault(415*ms), func(e *evidence) {
+			e.other(471 * ms)
+		}), ""},
+		{free, "nobody excuses who excuses him", fail, told(1, 500*ms, lag(50*ms), func(e *evidence) {
+			e.other(501 * ms)
+		}), text},
 		{free, "not where there is none", fail, told(1, 500*ms, func(e *evidence) {
-			e.soldOut(1, 1, 501*ms).Op.ID = 8192
+			e.other(501 * ms)
 		}), text},
 		{free, "during a fault", pass, told(1, 500*ms, fault(501*ms)), ""},
 		{free, "just after a fault", pass, told(1, 500*ms, fault(490*ms)), ""},

@@ -17,7 +17,9 @@ import (
 //     which the store's clock knows the beginning only, or the expirer, which has its lag for it;
 //   - one of unknown outcome, or whose release is, for ever;
 //   - in a design with a view, every attempt that was refused, or that is one of several of an
-//     operation, while it was under way and a slack later: each may have taken a place there.
+//     operation, while it was under way and a slack later: each may have taken a place there. One
+//     that was told sold out did so only if the others alone may have had all places of its stay,
+//     or a fault: who finds none free in the view takes none, and two cannot excuse each other.
 //
 // What was told during a fault, or within the slack after it, is not judged.
 func freeIsForSale(places int) check.Clause {
@@ -26,7 +28,7 @@ func freeIsForSale(places int) check.Clause {
 		expiry, granted := r.Promise(expiryLag)
 		s := sale{table: API(), places: places, slowest: r.Slowest(), lag: lag, expiry: expiry,
 			requests: map[uint64]HoldRequest{}, ops: check.Operations{}, ends: check.Operations{},
-			sent: map[uint64]int{}, returns: r.Table(returnFact)}
+			sent: map[uint64]int{}, returns: r.Table(returnFact), faults: r.Faults()}
 		r.See(s.see, KindHold)
 		r.See(s.ends.Add, KindRelease, KindCancel)
 		return func() {
@@ -43,6 +45,7 @@ type sale struct {
 	places      int
 	lag, expiry time.Duration
 	slowest     *time.Duration
+	faults      []history.Window
 	requests    map[uint64]HoldRequest
 	ops, ends   check.Operations
 	sent        map[uint64]int // how often
@@ -97,8 +100,14 @@ func (s *sale) takings(t *check.Table) map[uint64][]taking {
 		}
 		add(id, 0, s.held(op, row), unit)
 	}
-	for _, a := range s.attempts {
-		if s.lag > 0 && (a.refused || s.sent[a.op] > 1) {
+	passes := func(through func(attempt) bool) {
+		var list []attempt
+		for _, a := range s.attempts {
+			if s.lag > 0 && (a.refused || s.sent[a.op] > 1) && through(a) {
+				list = append(list, a)
+			}
+		}
+		for _, a := range list {
 			to := history.Never
 			if a.end < to {
 				to = a.end + s.lag + *s.slowest
@@ -106,7 +115,15 @@ func (s *sale) takings(t *check.Table) map[uint64][]taking {
 			add(a.op, a.seq+1, check.Hold{Op: a.op, MayFrom: a.start, MayTo: to}, 0)
 		}
 	}
+	passes(func(a attempt) bool { return !a.soldOut })
+	passes(func(a attempt) bool {
+		return a.soldOut && (s.disturbed(a) || s.most(taken, a) >= s.places)
+	})
 	return taken
+}
+
+func (s *sale) disturbed(a attempt) bool {
+	return check.Disturbed(s.faults, s.lag+*s.slowest, a.start, a.end)
 }
 
 // held is when an operation may have had its place.
@@ -130,12 +147,12 @@ func (s *sale) held(op check.Operation, row *check.Fact) check.Hold {
 func (s *sale) judge(r *check.Run, t *check.Table) {
 	taken, judged := s.takings(t), 0
 	for _, a := range s.attempts {
-		if !a.soldOut || check.Disturbed(r.Faults(), s.lag+*s.slowest, a.start, a.end) {
+		if !a.soldOut || s.disturbed(a) {
 			continue
 		}
 		judged++
-		req := s.requests[a.op]
-		if most := possible(taken[req.Resource], req, a); most < s.places {
+		if most := s.most(taken, a); most < s.places {
+			req := s.requests[a.op]
 			r.Violate([]uint64{a.op}, "%s: told sold out between %v and %v, when at most %d of %d places "+
 				"can have been taken", stayKey(req.Resource, req.First, req.Nights), a.start, a.end, most,
 				s.places)
@@ -145,11 +162,12 @@ func (s *sale) judge(r *check.Run, t *check.Table) {
 	r.Need(judged > 0, "outside faults nobody was told that all is sold out")
 }
 
-// possible is the most places that may have been taken for a stay: those with a number that may
+// most is the most places that may have been taken for a stay: those with a number that may
 // have been taken on any of its nights, and of the others the most that may have been on one.
-func possible(all []taking, req HoldRequest, a attempt) (most int) {
+func (s *sale) most(taken map[uint64][]taking, a attempt) (most int) {
+	req := s.requests[a.op]
 	units, others, last := map[int]bool{}, make([]int, req.Nights), req.First+req.Nights-1
-	for _, k := range all {
+	for _, k := range taken[req.Resource] {
 		if k.seq == a.seq+1 || k.MayFrom > a.end || k.MayTo < a.start || k.last < req.First ||
 			k.first > last {
 			continue

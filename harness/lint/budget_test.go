@@ -17,7 +17,7 @@ func budgets() map[string]budget {
 	return map[string]budget{
 		"flashsale": {6580, 3570}, // of these 915 are models, and how they are calibrated
 		"likes":     {5200, 2945}, // 900
-		"scheduler": {7110, 3925}, // 1,120
+		"scheduler": {7110, 3977}, // 1,120
 		"sqlbroker": {6335, 3725}, // 875
 		// one of its designs has state, a changelog and a table of its own; 1,075 are models
 		"views":     {7300, 3575},

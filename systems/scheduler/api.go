@@ -134,7 +134,7 @@ type (
 	}
 	// StartReply says how late a task has started.
 	StartReply struct {
-		Late Micros `json:"late_us" op:"value"`
+		Late Micros `json:"late_us" op:"value" doc:"from when it was due to its start, as in the audit"`
 	}
 )
 

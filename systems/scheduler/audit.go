@@ -19,11 +19,10 @@ type Audit struct {
 	Changes []ChangeAudit `json:"changes"`
 	Fleet   []FleetAudit  `json:"fleet,omitempty"`
 	Scales  bool          `json:"scales,omitempty" doc:"whether an orchestrator scales the executors; fleet has the numbers that it wanted"`
-	// Now is the last moment at which anything started or ended, Begins when the day began, at
-	// DayMS of business time (Unix milliseconds); both are 0 before the first request.
+	// Now is the last moment at which anything started or ended, Begins when the day began; both
+	// are 0 before the first request.
 	Now    int64 `json:"now_us"`
 	Begins int64 `json:"begins_us"`
-	DayMS  int64 `json:"day_ms"`
 	// StartSlackUS is how much later than the SLA the design promises to start a
 	// task, RescueSlackUS how much later than Params.RescueWithin it takes one back.
 	StartSlackUS  int64 `json:"start_slack_us" min:"0"`
@@ -39,21 +38,18 @@ type TaskAudit struct {
 	Client     string `json:"client"`
 	Name       string `json:"name"`
 	WorkMS     int64  `json:"work_ms"`
-	Fails      bool   `json:"fails,omitempty"`
-	Reruns     int64  `json:"reruns,omitempty"`
+	Fails      bool   `json:"fails,omitempty" doc:"whether its runs fail: as requested, until a user runs it again"`
 	Cron       string `json:"cron,omitempty"`
 	Zone       string `json:"zone,omitempty"`
 	Times      int64  `json:"times,omitempty"`
 	FirstUS    int64  `json:"first_us"`
 	CreatedUS  int64  `json:"created_us"`
 	DueUS      int64  `json:"due_us" doc:"when the occurrence is due that the row stands for"`
-	ReadyUS    int64  `json:"ready_us"`
 	State      State  `json:"state" enum:"waiting,picked,running,done,failed,cancelled"`
 	Paused     bool   `json:"paused,omitempty"`
 	Stops      bool   `json:"stops,omitempty"`
 	Fence      int64  `json:"fence" doc:"the highest token that a run of the row has had"`
 	LeaseUS    int64  `json:"lease_us,omitempty"`
-	EndedUS    int64  `json:"ended_us,omitempty"`
 }
 
 // RunAudit is one row of the table runs.
@@ -96,9 +92,8 @@ type ChangeAudit struct {
 
 // FleetAudit is one row of the table fleet.
 type FleetAudit struct {
-	Executors int64  `json:"executors"`
-	Reason    string `json:"reason"`
-	AtUS      int64  `json:"at_us"`
+	Executors int64 `json:"executors"`
+	AtUS      int64 `json:"at_us"`
 }
 
 // left counts the tasks that have still to run, as instance.left does: all that wait but
@@ -124,8 +119,8 @@ func us(column string) string {
 }
 
 func (t *tasks) audit(ctx context.Context) (a Audit, err error) {
-	a = Audit{DayMS: t.Params.day().UnixMilli(), Scales: t.fleet != nil,
-		StartSlackUS: t.startSlack.Microseconds(), RescueSlackUS: t.rescueSlack.Microseconds()}
+	a = Audit{Scales: t.fleet != nil, StartSlackUS: t.startSlack.Microseconds(),
+		RescueSlackUS: t.rescueSlack.Microseconds()}
 	err = t.DB.Snapshot(ctx, a.read)
 	return a, err
 }
@@ -138,9 +133,9 @@ func (a *Audit) read(ctx context.Context, tx pgx.Tx) (err error) {
 	}
 	return errors.Join(
 		collect(ctx, tx, &a.Tasks, `SELECT series, occurrence, born = 1, queue, client, task, work_ms,
-			fails AND reruns = 0, reruns, schedule, zone, times, `+us("first_at")+`, `+us("created_at")+`, `+
-			us("scheduled_at")+`, `+us("ready_at")+`, state, paused, stops, fence, `+us("lease_until")+`, `+
-			us("ended_at")+` FROM tasks ORDER BY series, occurrence, id`),
+			fails AND reruns = 0, schedule, zone, times, `+us("first_at")+`, `+us("created_at")+`, `+
+			us("scheduled_at")+`, state, paused, stops, fence, `+us("lease_until")+`
+			FROM tasks ORDER BY series, occurrence, id`),
 		collect(ctx, tx, &a.Runs, `SELECT series, occurrence, fence, queue, `+us("due")+`, `+
 			us("picked_at")+`, `+us("started_at")+`, `+us("ended_at")+`, `+us("lease_until")+`, `+
 			us("turned_at")+`, `+us("let_go_at")+`, outcome, executor FROM runs ORDER BY id`),
@@ -148,7 +143,7 @@ func (a *Audit) read(ctx context.Context, tx pgx.Tx) (err error) {
 			FROM effects ORDER BY at, series, occurrence`),
 		collect(ctx, tx, &a.Changes, `SELECT op_id, series, what, outcome, `+us("at")+`
 			FROM changes ORDER BY at, op_id`),
-		collect(ctx, tx, &a.Fleet, `SELECT executors, reason, `+us("at")+` FROM fleet ORDER BY id`))
+		collect(ctx, tx, &a.Fleet, `SELECT executors, `+us("at")+` FROM fleet ORDER BY id`))
 }
 
 func collect[T any](ctx context.Context, tx pgx.Tx, into *[]T, sql string) (err error) {

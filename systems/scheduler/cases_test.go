@@ -37,7 +37,7 @@ func TestClauses(t *testing.T) {
 	}
 	good := goodRun(t)
 	suttest.Clauses(t, p, good.copied, slices.Concat(slackCases(), besideCases(), sleeperCases(),
-		givenUpCases(t), faultCases(t), changeCases(t), toldCases(t), fleetCases()))
+		givenUpCases(t), faultCases(t), changeCases(t), toldCases(t), refusalCases(), fleetCases()))
 }
 
 // copied is the same evidence, to be changed.
@@ -164,7 +164,7 @@ func sleeperCases() (list []clause) {
 func (e *evidence) neverRan(state State, changes ...any) *TaskAudit {
 	var gone RunAudit
 	certainly(onRun(func(e *evidence, r *RunAudit) bool {
-		return firstRun(e, r) && e.rowOf(r.Task).Cron == "" && !slices.ContainsFunc(e.audit.Changes,
+		return single(e, r) && !slices.ContainsFunc(e.audit.Changes,
 			func(c ChangeAudit) bool { return c.Task == r.Task })
 	}, func(_ *evidence, r *RunAudit) { gone = *r }))(e)
 	e.noRuns(gone.Task)
@@ -302,28 +302,41 @@ func changeCases(t tb) (list []clause) {
 			clause{CancelledRests, "cancelled while it ran, " + name, pass, change, ""})
 	}
 	for _, c := range []struct {
-		recurring bool
-		after     time.Duration // the cancel, after the end
-		want      check.Status
+		recurring    bool
+		after        time.Duration // the cancel, after the end
+		final, rests check.Status
 	}{
-		{true, -ms, pass}, {true, 0, pass}, {true, ms, fail}, {false, -ms, fail},
+		{true, -ms, pass, pass}, {true, 0, pass, pass}, {true, ms, fail, pass}, {false, -ms, fail, fail},
+		{false, 0, fail, pass},
 	} {
-		list = append(list, clause{FinalStates, fmt.Sprintf("done and cancelled %v after, recurring %t",
-			c.after, c.recurring), c.want, with(t, func(p *Params) {
+		name := fmt.Sprintf("done and cancelled %v after, recurring %t", c.after, c.recurring)
+		change := with(t, func(p *Params) {
 			p.Cancel, p.Recurring, p.Recurrence = 0, 0.5, Insert
 		}, trouble{}, certainly(onRun(func(e *evidence, r *RunAudit) bool {
-			return once(e, r) && (e.rowOf(r.Task).Cron != "") == c.recurring
+			row := e.rowOf(r.Task) // none starts after the last
+			return once(e, r) && (row.Cron != "") == c.recurring && r.Occurrence == max(1, row.Times)
 		}, func(e *evidence, r *RunAudit) {
 			r.EndedUS = r.StartedUS + (5 * ms).Microseconds()
-			e.changed(r.Task, KindCancel, Stopping, r.EndedUS+c.after.Microseconds())
+			effectOf(e, r).AtUS = r.StartedUS
+			e.changed(r.Task, KindCancel, Cancelled, r.EndedUS+c.after.Microseconds())
 			certainly(onTask(func(t *TaskAudit) bool {
 				return t.Task == r.Task && t.Occurrence == r.Occurrence
 			}, func(_ *evidence, t *TaskAudit) { t.State = Cancelled }))(e)
-		}))), ""})
+		})))
+		list = append(list, clause{FinalStates, name, c.final, change, ""},
+			clause{CancelledRests, name, c.rests, change, ""})
+	}
+	// A start and a pause at the same moment have an order by the database's clock.
+	for after, want := range map[int64]check.Status{-1: fail, 1: pass} {
+		list = append(list, clause{CancelledRests, fmt.Sprintf("paused %d us from its start", after),
+			want, certainly(onRun(single, func(e *evidence, r *RunAudit) {
+				e.changed(r.Task, KindPause, Paused, r.StartedUS+after)
+			})), ""}, clause{NeverEarly, fmt.Sprintf("an effect %d us from its time", after),
+			want, certainly(onRun(single, func(e *evidence, r *RunAudit) {
+				r.StartedUS, effectOf(e, r).AtUS = r.DueUS, r.DueUS+after
+			})), ""})
 	}
 	return append(list,
-		clause{CancelledRests, "cancelled, and waiting", fail, certainly(onChange(KindCancel, Cancelled,
-			func(e *evidence, c *ChangeAudit) { e.rowOf(c.Task).State = Waiting })), "is waiting"},
 		clause{NoPhantomRuns, "repeated, and refused for another reason", pass, func(e *evidence) {
 			again := e.records[0]
 			again.Outcome, again.Start = history.Refused, again.End+ms
@@ -342,27 +355,27 @@ func changeCases(t tb) (list []clause) {
 			})), "no such effect"})
 }
 
-// toldCases: who was told of a start before the task was due proves that it was early,
-// whatever the runs say; but not where the clocks may differ by as much, or nobody compared
-// them, and not if the task was due before.
+// toldCases: who was told of a start proves that there was one by then, and how late it was. By
+// when it was says nothing where the clocks may differ by as much, or nobody compared them.
 func toldCases(t tb) (list []clause) {
 	for _, c := range []struct {
-		name  string
-		early time.Duration
-		// wider is by how much less is known of when the gauge looked.
-		wider   time.Duration
-		looks   bool
-		outcome history.Outcome
-		want    check.Status
+		name               string
+		early, wider, late time.Duration // the answer; less known of when the gauge looked; too late
+		looks, run         bool
+		outcome            history.Outcome
+		want               check.Status
 	}{
-		{"when it was due", 0, 0, true, history.OK, pass},
-		{"early", 100 * ms, 0, true, history.OK, fail},
-		{"early by less than the clocks may differ", 100 * ms, 200 * ms, true, history.OK, pass},
-		{"early by more than the clocks may differ", 300 * ms, 200 * ms, true, history.OK, fail},
-		{"early, and nobody compared the clocks", 100 * ms, 0, false, history.OK, pass},
-		{"told nothing", 100 * ms, 0, true, history.Unknown, pass},
+		{"when it had started", 0, 0, 0, true, true, history.OK, pass},
+		{"early", 100 * ms, 0, 0, true, true, history.OK, fail},
+		{"early by less than clocks may differ", 100 * ms, 200 * ms, 0, true, true, history.OK, pass},
+		{"early by more than clocks may differ", 300 * ms, 200 * ms, 0, true, true, history.OK, fail},
+		{"early, and nobody compared clocks", 100 * ms, 0, 0, false, true, history.OK, pass},
+		{"nothing", 100 * ms, 0, 2 * ms, true, false, history.Unknown, pass},
+		{"as late as it was, rounded", 0, 0, ms, true, true, history.OK, pass},
+		{"later than it was", 0, 0, 2 * ms, false, true, history.OK, fail},
+		{"although it has no run", 0, 0, 0, false, false, history.OK, fail},
 	} {
-		list = append(list, clause{NeverEarly, "told " + c.name, c.want, with(t, func(p *Params) {
+		list = append(list, clause{NoPhantomRuns, "told " + c.name, c.want, with(t, func(p *Params) {
 			p.Awaits = 0.5
 		}, trouble{}, func(e *evidence) {
 			for i := range e.samples {
@@ -375,9 +388,56 @@ func toldCases(t tb) (list []clause) {
 			rec := suttest.PickFrom(e.records, theFirst, func(r *history.Record) bool {
 				return r.Op.Kind == KindAwait && r.Outcome == history.OK
 			})
-			rec.Outcome, rec.End = c.outcome, micros(e.rowOf(rec.Op.ID&^idMask).FirstUS)-storeOffset-c.early
-			rec.Start, rec.Intended = rec.End-ms, rec.End-ms
+			run := e.firstOf(rec.Op.ID)
+			rec.Outcome, rec.End = c.outcome, micros(run.StartedUS)-storeOffset-c.early
+			rec.Start, rec.Intended, rec.Reply.Value = rec.End-ms, rec.End-ms, rec.Reply.Value+int64(c.late)
+			if !c.run {
+				e.noRuns(run.Task)
+			}
 		}), ""})
+	}
+	return list
+}
+
+// firstOf is the first run of the task of an operation.
+func (e *evidence) firstOf(op uint64) RunAudit {
+	return e.audit.Runs[slices.IndexFunc(e.audit.Runs, func(r RunAudit) bool {
+		return r.Task == op&^idMask
+	})]
+}
+
+// refusalCases: a refusal is wrong if its reason is certainly false.
+func refusalCases() (list []clause) {
+	for _, c := range []struct {
+		name, kind, of string        // what is refused, of the task of what other request
+		after          time.Duration // the answer to that, or of a rerun the failure
+		reason         error
+		want           check.Status
+	}{
+		{"a name is taken", KindSchedule, KindSchedule, -ms, ErrConflict, fail},
+		{"an identity is taken", KindCancel, KindCancel, -ms, ErrOpTaken, fail},
+		{"acknowledged, and unknown", KindTask, KindSchedule, ms, ErrUnknownTask, fail},
+		{"unknown while it is asked for", KindTask, KindSchedule, -ms, ErrUnknownTask, pass},
+		{"cancelled by nobody", KindAwait, KindAwait, -ms, ErrState, fail},
+		{"not started in time", KindAwait, KindAwait, -ms, ErrNotStarted, pass},
+		{"cancelled", KindAwait, KindCancel, ms, ErrState, pass},
+		{"not failed yet", KindRerun, KindRerun, -10 * ms, ErrState, pass},
+		{"failed", KindRerun, KindRerun, 10 * ms, ErrState, fail},
+		{"failed, and run again", KindRerun, KindRerun, time.Minute, ErrState, pass},
+	} {
+		list = append(list, clause{NoPhantomRuns, "refused, " + c.name, c.want, func(e *evidence) {
+			rec := *suttest.PickFrom(e.records, theFirst, func(r *history.Record) bool {
+				return r.Op.Kind == c.of && r.Outcome == history.OK
+			})
+			if rec.Start = rec.End + c.after; c.kind == KindRerun {
+				rec.Start = micros(e.firstOf(rec.Op.ID).EndedUS) - storeOffset + c.after
+			}
+			if rec.End = rec.Start + ms; c.kind != KindSchedule {
+				rec.Op = history.Op{ID: 1 << 60, Kind: c.kind, Key: taskName(rec.Op.ID &^ idMask)}
+			}
+			suttest.Deny(&rec, c.reason)
+			e.records = append(e.records, rec)
+		}, ""})
 	}
 	return list
 }
@@ -406,27 +466,4 @@ func fleetCases() (list []clause) {
 		}, ""})
 	}
 	return list
-}
-
-// TestStartBesidePause: a start and a pause at the same moment have an order by the database's
-// clock. A task may be paused after its start, and must not start after its pause.
-func TestStartBesidePause(t *testing.T) {
-	pause := history.Op{ID: 1, Kind: KindPause, Key: "1"}
-	for _, moved := range []int64{0, 1, -1} {
-		w := &world{World: suttest.NewWorld(1, nil, suttest.Trouble{}), params: smallParams()}
-		w.ref = newRefScheduler(w)
-		row := &refRow{TaskAudit: TaskAudit{Task: 1, Occurrence: 1, DueUS: 1, State: Waiting}}
-		w.ref.byTask[1] = []*refRow{row}
-		w.After(time.Second, func() { w.ref.start(row) })
-		w.After(time.Second, func() { _, _ = w.ref.do(pause) })
-		w.Run(w.ref, 0, 0)
-		e := &evidence{params: w.params, audit: w.ref.audit()}
-		if moved != 0 {
-			e.audit.Changes[0].AtUS = e.audit.Runs[0].StartedUS + moved
-		}
-		v := e.verdict(t, CancelledRests)
-		if broken := v.Status == check.Broken; broken != (moved < 0) {
-			t.Errorf("moved by %d: %s %s%+v", moved, v.Status, v.Reason, v.Violations)
-		}
-	}
 }

@@ -57,7 +57,7 @@ type final struct {
 	// asked are the requests for tasks, nil until a judge observes the run.
 	asked      map[uint64]*asked
 	operations check.Operations
-	told       []awaited
+	told       []history.Record // of starts that were waited for, and why something was refused
 	looks      []look
 	// low and high bound what the database's clock was ahead of the run's, if tied.
 	low, high int64
@@ -86,12 +86,6 @@ type asked struct {
 	// answer said; history.Never if there was none. From is when it was at the earliest, 0 if
 	// no answer said so.
 	from, due time.Duration
-}
-
-// awaited is an answer to a user who waited for the start of a task.
-type awaited struct {
-	op, task uint64
-	at       time.Duration
 }
 
 // look is what the gauge saw, and when.
@@ -239,13 +233,11 @@ func (f *final) observe(r *check.Run) {
 		if rec.End != history.Never {
 			f.until = max(f.until, rec.End)
 		}
+		if rec.Outcome == history.Refused || rec.Outcome == history.OK && rec.Op.Kind == KindAwait {
+			f.told = append(f.told, *rec)
+		}
 	})
 	r.See(f.ask, KindSchedule)
-	r.See(func(rec *history.Record) {
-		if id, err := taskOf(rec.Op.Key); err == nil && rec.Outcome == history.OK {
-			f.told = append(f.told, awaited{rec.Op.ID, id, rec.End})
-		}
-	}, KindAwait)
 }
 
 // see adds a look of the gauge, which is at some moment of the run between two known ones, and

@@ -218,11 +218,21 @@ func (j *judging) answered(task uint64, a *asked, due int64) {
 	}
 }
 
-// ofItsTask compares a run with its task: their queue, and that the task was there before it
-// was picked, and picked before it started.
+// ofItsTask compares a run with its task: their queue, that it failed if it was to, that it worked
+// as long as it was to, and that the task was there before it was picked, and picked before it
+// started. The clocks that work and ends are by may run at speeds a little different.
 func (j *judging) ofItsTask(r *RunAudit) {
 	if origin := j.origins[r.Task]; origin != nil && origin.Queue != r.Queue {
 		j.Violate([]uint64{r.Task}, "%v ran in %s, but its task is in %s", r.of(), r.Queue, origin.Queue)
+	}
+	switch a := j.asked[r.Task]; {
+	case r.Outcome != Done:
+	case a.Fails && !j.rerun(r.Task, 0, r.StartedUS):
+		j.Violate([]uint64{r.Task}, "%v was done at %v, but was to fail until it was run again", r.of(),
+			moment(r.EndedUS))
+	case r.EndedUS-r.StartedUS < 999*a.WorkMS-1000:
+		j.Violate([]uint64{r.Task}, "%v was done after %v of work, but was to work for %v", r.of(),
+			micros(r.EndedUS-r.StartedUS), micros(1000*a.WorkMS))
 	}
 	row := j.row(r.of())
 	if row == nil {

@@ -76,9 +76,8 @@ func allowed(declared time.Duration, field string) string {
 // longestWork is for how long a task works at most.
 func (f *final) longestWork() time.Duration { return max(f.p.Work.D(), f.p.LongWork.D()) }
 
-// judgeEarly compares what every run tells of itself with when it was due, and that with
-// when users saw tasks start. When a run started is what the design wrote, perhaps not by the
-// clock: what came after the start was not early either.
+// judgeEarly compares what every run tells of itself with when it was due. When a run started is
+// what the design wrote, perhaps not by the clock: what came after the start was not early either.
 func judgeEarly(j *judging) {
 	for i := range j.Runs {
 		r := &j.Runs[i]
@@ -94,9 +93,6 @@ func judgeEarly(j *judging) {
 		}
 	}
 	j.Need(len(j.Runs) > 0, "no task ran")
-	if seen := j.seenEarly(); seen > 0 {
-		j.Note("%d users saw their tasks start, none of them early", seen)
-	}
 }
 
 // notBefore is violated if a run did something before it was due.
@@ -107,62 +103,36 @@ func (j *judging) notBefore(r *RunAudit, did string, at int64) {
 	}
 }
 
-// seenEarly looks whether anybody was told of a start before the task was first due, by the
-// judges' own reckoning and by the clock of those who asked, which lags behind the
-// database's by high at most. It counts those who were told of one.
-func (j *judging) seenEarly() (seen int) {
-	if j.unread != nil {
-		j.Fail("%v", j.unread)
-		return 0
-	}
-	for _, t := range j.told {
-		a, origin := j.asked[t.task], j.origins[t.task]
-		if !j.tied || a == nil || origin == nil {
-			continue
-		}
-		dues, err := j.dues(a.Request, max(j.now, origin.FirstUS))
-		if err != nil {
-			j.Fail("%v", err)
-			return seen
-		}
-		if len(dues) == 0 {
-			continue // another invariant's: what it says to be due first is not
-		}
-		j.Checked(1)
-		seen++
-		at := t.at.Microseconds() + j.high
-		if early := dues[0] - at; early > 0 && !sameDue(dues[0], at) {
-			j.ViolateAt(t.at, []uint64{t.op, t.task}, "task %d was first due at %v, and its start was "+
-				"reported at least %v before that", t.task, moment(dues[0]), micros(early))
-		}
-	}
-	return seen
-}
-
 // judgeInTime measures from when an occurrence could start to when it did.
 func judgeInTime(j *judging) {
 	slack, _ := j.Promise(startSlack)
 	promised := j.p.clock(j.p.SLA+j.p.LateAllowed) + slack
-	var waived int
-	for _, s := range j.starts {
-		if j.excused(s.ready, s.StartedUS) {
-			waived++
-			continue
-		}
-		j.Checked(1)
-		if late := micros(s.StartedUS - s.ready); late > promised {
+	judged := j.outsideFaults(func(s start, late time.Duration) {
+		if late > promised {
 			j.Late([]uint64{s.task}, "%v could start at %v and started %v later; the limit is %v",
 				s.occurrence, moment(s.ready), late, promised)
 		}
-	}
-	judged := len(j.starts) - waived
+	})
 	j.follow("age of the oldest due task not yet started", "ms", func(l look) int64 {
 		return l.DueUS / 1000
 	})
 	j.NeedTimely(judged > 0, "no task started outside faults")
 	j.needScaled()
-	j.Note("%d starts in time, %d near faults not judged%s%s%s", judged, waived, j.punctuality(),
-		j.executors(), allowed(slack, startSlack))
+	j.Note("%d starts in time, %d near faults not judged%s%s%s", judged, len(j.starts)-judged,
+		j.punctuality(), j.executors(), allowed(slack, startSlack))
+}
+
+// outsideFaults counts the starts that no fault excuses, and visits them, each with how long after
+// it could start it did.
+func (j *judging) outsideFaults(visit func(s start, late time.Duration)) (n int) {
+	for _, s := range j.starts {
+		if !j.excused(s.ready, s.StartedUS) {
+			n++
+			j.Checked(1)
+			visit(s, micros(s.StartedUS-s.ready))
+		}
+	}
+	return n
 }
 
 // follow draws a quantity over the looks.
@@ -251,24 +221,14 @@ func (j *judging) executors() string {
 func judgeStarvation(j *judging) {
 	slack, _ := j.Promise(startSlack)
 	bound := j.p.StarveWithin.D() + slack
-	queues, longest, poisoned := map[string]bool{}, time.Duration(0), 0
-	for _, s := range j.starts {
-		if slices.ContainsFunc(j.runs[s.occurrence], func(r *RunAudit) bool {
-			return r.Outcome == Failed
-		}) {
-			poisoned++
-		}
-		if j.excused(s.ready, s.StartedUS) {
-			continue
-		}
-		j.Checked(1)
-		wait := micros(s.StartedUS - s.ready)
+	queues, longest := map[string]bool{}, time.Duration(0)
+	j.outsideFaults(func(s start, wait time.Duration) {
 		queues[s.Queue], longest = true, max(longest, wait)
 		if wait > bound {
 			j.Late([]uint64{s.task}, "%v waited %v in %s; the limit is %v", s.occurrence, wait, s.Queue,
 				bound)
 		}
-	}
+	})
 	for _, l := range j.looks {
 		j.Checked(1)
 		if micros(l.DueUS) > bound && !j.excused(l.NowUS-l.DueUS, l.NowUS) {
@@ -276,24 +236,10 @@ func judgeStarvation(j *judging) {
 				micros(l.DueUS))
 		}
 	}
-	j.left(bound)
 	j.follow("depth of the queue", "tasks", func(l look) int64 { return l.Due })
 	j.NeedTimely(len(queues) > 0, "no task started outside faults")
-	j.Need(poisoned > 0 || j.p.Poison == 0, "no task failed")
-	j.Note("the longest wait in any of %d queues was %v; %d occurrences failed%s", len(queues),
-		longest.Round(time.Millisecond), poisoned, allowed(slack, startSlack))
-}
-
-// left looks for tasks that nobody has started at the end.
-func (j *judging) left(bound time.Duration) {
-	for i := range j.Tasks {
-		row := &j.Tasks[i]
-		since := max(row.DueUS, row.ReadyUS)
-		open := row.State == Waiting || row.State == Picked
-		if open && !row.Paused && len(j.runs[occurrence{row.Task, row.Occurrence}]) == 0 &&
-			micros(j.now-since) > bound && !j.excused(since, j.now) {
-			j.Late([]uint64{row.Task}, "task %d is %s at the end, %v after it was due", row.Task,
-				row.State, micros(j.now-since))
-		}
-	}
+	failed := func(r RunAudit) bool { return r.Outcome == Failed }
+	j.Need(j.p.Poison == 0 || slices.ContainsFunc(j.Runs, failed), "no task failed")
+	j.Note("the longest wait in any of %d queues was %v%s", len(queues),
+		longest.Round(time.Millisecond), allowed(slack, startSlack))
 }

@@ -80,12 +80,8 @@ var unnoticed = map[string][]string{
 		"change client of task", "change key of task", "deny tasks", "change client of tasks",
 		"change key of tasks"},
 	"a task that was there earlier only makes its start later": {"lower created_us of tasks"},
-	"it counts only for a task that still waits at the end": {"exchange ready_us of tasks",
-		"raise ready_us of tasks", "lower ready_us of tasks"},
 	"the last token of a task may be one that started nothing": {"raise fence of tasks"},
-	"only retention reads it; when a task ended is in its runs": {"exchange ended_us of tasks",
-		"raise ended_us of tasks", "lower ended_us of tasks"},
-	"an executor that stops gives tasks back before their leases expire": {"raise lease_us of runs"},
+	"who stops gives tasks back before their leases expire":    {"raise lease_us of runs"},
 	"it is only counted, as evidence of an executor that came too late": {
 		"exchange turned_us of runs", "raise turned_us of runs", "lower turned_us of runs",
 		"exchange let_go_us of runs", "raise let_go_us of runs", "lower let_go_us of runs"},
@@ -102,8 +98,8 @@ var absent = map[string][]string{
 		"lower lease_us of tasks"},
 	"its executors are not scaled, and no invariant is about the fleet": {"drop of fleet",
 		"double of fleet", "exchange executors of fleet", "raise executors of fleet",
-		"lower executors of fleet", "exchange reason of fleet", "exchange at_us of fleet",
-		"raise at_us of fleet", "lower at_us of fleet"},
+		"lower executors of fleet", "exchange at_us of fleet", "raise at_us of fleet",
+		"lower at_us of fleet"},
 }
 
 // TestJudges: the judges are sound, a run without trouble decides all of them, and none is
@@ -169,18 +165,18 @@ func onLook(do func(*Look)) edit {
 func theFirst(int) int { return 0 }
 
 func completed(_ *evidence, r *RunAudit) bool { return r.Outcome == Done }
-func single(t *TaskAudit) bool                { return t.Cron == "" }
 func settledOnce(t *TaskAudit) bool {
-	return single(t) && t.State == Done && !t.Paused && !t.Stops
+	return t.Cron == "" && t.State == Done && !t.Paused && !t.Stops
 }
 
 // once is a run of an occurrence that has no other, and is complete; firstRun is one with no
-// occurrence before it.
+// occurrence before it, single one with none after it either.
 func once(e *evidence, r *RunAudit) bool {
 	return r.Outcome == Done && len(grouped(e.audit.Runs, (*RunAudit).of)[r.of()]) == 1
 }
 
 func firstRun(e *evidence, r *RunAudit) bool { return once(e, r) && r.Occurrence == 1 }
+func single(e *evidence, r *RunAudit) bool   { return once(e, r) && e.rowOf(r.Task).Cron == "" }
 
 // another starts an occurrence once more, some time after a run.
 func (e *evidence) another(r *RunAudit, fence, at int64, outcome State) {
@@ -226,12 +222,13 @@ func runCorruptions() []corruption {
 		{"a run that is not due", NoPhantomRuns, due(func(r *RunAudit) { r.DueUS -= 60_000_000 })},
 		{"a run of one occurrence more", NoPhantomRuns, due(func(r *RunAudit) { r.Occurrence += 7 })},
 		{"a run of no task", NoPhantomRuns, due(func(r *RunAudit) { r.Task = 1 << 40 })},
+		{"too little work", NoPhantomRuns, due(func(r *RunAudit) { r.EndedUS = r.StartedUS })},
+		{"done, and should have failed", NoPhantomRuns, onRun(func(_ *evidence, r *RunAudit) bool {
+			return r.Outcome == Failed
+		}, func(_ *evidence, r *RunAudit) { r.Outcome = Done })},
 		{"a start before its time", NeverEarly, due(func(r *RunAudit) { r.StartedUS = r.DueUS - 1 })},
 		{"an end before its time", NeverEarly, due(func(r *RunAudit) {
 			r.StartedUS, r.EndedUS = r.DueUS, r.DueUS-1
-		})},
-		{"an effect before its time", NeverEarly, onRun(completed, func(e *evidence, r *RunAudit) {
-			r.StartedUS, effectOf(e, r).AtUS = r.DueUS, r.DueUS-1
 		})},
 		{"a lower token ends", FencedRuns, onRun(completed, func(e *evidence, r *RunAudit) {
 			e.another(r, r.Fence+1, r.StartedUS, Fenced)
@@ -304,10 +301,6 @@ func timeCorruptions() []corruption {
 		{"a due task that nobody starts", NoStarvation, onLook(func(l *Look) {
 			l.Due, l.DueUS = 1, 900_001
 		})},
-		{"left at the end", NoStarvation, onTask(settledOnce, func(e *evidence, t *TaskAudit) {
-			t.State, t.DueUS, t.ReadyUS = Picked, e.audit.Now-900_001, 0
-			e.noRuns(t.Task)
-		})},
 		{"a task that waits for ever", AllRun, onTask(settledOnce, func(e *evidence, t *TaskAudit) {
 			t.State = Waiting
 			e.noRuns(t.Task)
@@ -331,6 +324,12 @@ func changeCorruptions() []corruption {
 				e.changed(r.Task, KindCancel, Stopping, r.StartedUS)
 				e.another(r, r.Fence+1, r.EndedUS+1, Fenced)
 			})},
+		{"cancelled, and an effect later", CancelledRests, onRun(single, func(e *evidence, r *RunAudit) {
+			e.changed(r.Task, KindCancel, Cancelled, r.EndedUS)
+			effectOf(e, r).AtUS = r.EndedUS + 1
+		})},
+		{"run again, and as if it were not", NoPhantomRuns, onChange(KindRerun, Waiting,
+			func(e *evidence, c *ChangeAudit) { e.rowOf(c.Task).Fails = true })},
 		{"cancelled and waiting", CancelledRests, onChange(KindCancel, Cancelled,
 			func(e *evidence, c *ChangeAudit) { e.rowOf(c.Task).State = Waiting })},
 	}
@@ -338,7 +337,8 @@ func changeCorruptions() []corruption {
 
 func taskCorruptions() []corruption {
 	row := func(do func(*TaskAudit)) edit {
-		return onTask(single, func(_ *evidence, t *TaskAudit) { do(t) })
+		return onTask(func(t *TaskAudit) bool { return t.Cron == "" },
+			func(_ *evidence, t *TaskAudit) { do(t) })
 	}
 	return []corruption{
 		{"another task", NoPhantomRuns, row(func(t *TaskAudit) { t.WorkMS++ })},

@@ -10,7 +10,6 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
-	"stampede/harness/sut"
 	"stampede/harness/suttest"
 )
 
@@ -104,8 +103,9 @@ type refScheduler struct {
 // refRow is a row of the table of tasks.
 type refRow struct {
 	TaskAudit
-	from time.Time // as it was asked for
-	run  *RunAudit
+	from    time.Time // as it was asked for
+	run     *RunAudit
+	readyUS int64
 }
 
 func newRefScheduler(w *world) *refScheduler {
@@ -127,7 +127,27 @@ func (s *refScheduler) until(us int64) time.Duration {
 }
 
 // Do performs an operation.
-func (s *refScheduler) Do(op history.Op, answer func(history.Reply, error)) { answer(s.do(op)) }
+func (s *refScheduler) Do(op history.Op, answer func(history.Reply, error)) {
+	if op.Kind == KindAwait {
+		id, _ := strconv.ParseUint(op.Key, 10, 64)
+		s.await(id, s.w.params.AwaitFor.D(), answer)
+		return
+	}
+	answer(s.do(op))
+}
+
+// await answers when a task has started, or after so long.
+func (s *refScheduler) await(id uint64, left time.Duration, answer func(history.Reply, error)) {
+	i := slices.IndexFunc(s.runs, func(r *RunAudit) bool { return r.of() == occurrence{id, 1} })
+	switch {
+	case i >= 0:
+		answer(history.Reply{Value: int64(micros(s.runs[i].StartedUS - s.runs[i].DueUS))}, nil)
+	case left <= 0:
+		answer(history.Reply{}, ErrNotStarted)
+	default:
+		s.w.After(lookEvery, func() { s.await(id, left-lookEvery, answer) })
+	}
+}
 
 func (s *refScheduler) do(op history.Op) (history.Reply, error) {
 	if op.Kind == KindSchedule {
@@ -136,10 +156,10 @@ func (s *refScheduler) do(op history.Op) (history.Reply, error) {
 	id, _ := strconv.ParseUint(op.Key, 10, 64)
 	rows := s.byTask[id]
 	switch {
-	case op.Kind == KindTask, op.Kind == KindTasks, op.Kind == KindAwait:
+	case op.Kind == KindTask, op.Kind == KindTasks:
 		return history.Reply{}, nil
 	case len(rows) == 0:
-		return history.Reply{}, sut.ErrRefused
+		return history.Reply{}, ErrUnknownTask
 	}
 	return s.change(op, id, rows)
 }
@@ -157,8 +177,8 @@ func (s *refScheduler) schedule(op history.Op) (history.Reply, error) {
 		}
 		row := &refRow{from: req.At, TaskAudit: TaskAudit{Task: op.ID, Occurrence: 1, Origin: true,
 			Queue: req.Queue, Client: req.Client, Name: req.Task, WorkMS: req.WorkMS, Fails: req.Fails,
-			Cron: req.Cron, Zone: req.Zone, Times: req.Times, CreatedUS: now, ReadyUS: now,
-			State: Waiting}}
+			Cron: req.Cron, Zone: req.Zone, Times: req.Times, CreatedUS: now,
+			State: Waiting}, readyUS: now}
 		row.FirstUS = s.due(row)
 		row.DueUS = row.FirstUS
 		s.insert(row)
@@ -246,7 +266,7 @@ func (s *refScheduler) insertNext(row *refRow) {
 	next := *row
 	next.Origin, next.run, next.Fence, next.LeaseUS, next.Paused = false, nil, 0, 0, false
 	next.State, next.Stops, next.CreatedUS = Waiting, false, s.clock()
-	next.ReadyUS = next.CreatedUS
+	next.readyUS = next.CreatedUS
 	s.toNext(&next)
 	s.insert(&next)
 }
@@ -283,13 +303,13 @@ func (s *refScheduler) end(row *refRow, run *RunAudit) {
 		return
 	}
 	run.EndedUS, run.Outcome = s.clock(), outcome
-	row.State, row.EndedUS, row.LeaseUS, row.run = outcome, run.EndedUS, 0, nil
+	row.State, row.LeaseUS, row.run = outcome, 0, nil
 	more := outcome == Done && row.Cron != "" && row.Occurrence < row.Times &&
 		s.w.params.Recurrence == Reset
 	if more && row.Stops {
 		row.State = Cancelled
 	} else if more {
-		row.State, row.EndedUS, row.ReadyUS = Waiting, 0, s.clock()
+		row.State, row.readyUS = Waiting, s.clock()
 		s.toNext(row)
 		s.wake(row)
 	}
@@ -302,7 +322,7 @@ func (s *refScheduler) stop(row *refRow, run *RunAudit) {
 			return
 		}
 		run.EndedUS, run.Outcome = s.clock(), Cancelled
-		row.State, row.EndedUS, row.LeaseUS, row.run = Cancelled, run.EndedUS, 0, nil
+		row.State, row.LeaseUS, row.run = Cancelled, 0, nil
 	})
 }
 
@@ -311,7 +331,7 @@ func (s *refScheduler) rescue(row *refRow, run *RunAudit) {
 		return
 	}
 	run.LeaseUS, run.EndedUS, run.Outcome = row.LeaseUS, s.clock(), Lost
-	row.run, row.LeaseUS, row.ReadyUS, row.State = nil, 0, s.clock(), Waiting
+	row.run, row.LeaseUS, row.readyUS, row.State = nil, 0, s.clock(), Waiting
 	if row.Stops {
 		row.State = Cancelled
 		return
@@ -331,24 +351,23 @@ func (s *refScheduler) change(op history.Op, id uint64, rows []*refRow) (history
 		runs := row.State == Running
 		switch {
 		case op.Kind == KindCancel && open:
-			row.State, row.EndedUS, state = Cancelled, at, Cancelled
+			row.State, state = Cancelled, Cancelled
 		case op.Kind == KindCancel && runs:
 			row.Stops, state = true, Stopping
 			s.stop(row, row.run)
 		case op.Kind == KindPause && (open || runs):
 			row.Paused, state = true, Paused
 		case op.Kind == KindResume && (open || runs):
-			row.Paused, row.ReadyUS, state = false, at, row.State
+			row.Paused, row.readyUS, state = false, at, row.State
 			s.wake(row)
 		case op.Kind == KindRerun && row.State == Failed:
 			row.Fails, row.State, state = false, Waiting, Waiting
-			row.Stops = false
-			row.Reruns, row.EndedUS, row.ReadyUS = row.Reruns+1, 0, at
+			row.Stops, row.readyUS = false, at
 			s.wake(row)
 		}
 	}
 	if state == "" {
-		return history.Reply{}, sut.ErrRefused
+		return history.Reply{}, ErrState
 	}
 	s.changes = append(s.changes, ChangeAudit{Op: op.ID, Task: id, What: op.Kind,
 		Outcome: state, AtUS: at})
@@ -365,7 +384,7 @@ func (s *refScheduler) look() Look {
 			l.LeaseUS = max(l.LeaseUS, now-row.LeaseUS)
 		case Waiting:
 			l.Waiting++
-			if since := now - max(row.DueUS, row.ReadyUS); since >= 0 && !row.Paused {
+			if since := now - max(row.DueUS, row.readyUS); since >= 0 && !row.Paused {
 				l.Due, l.DueUS = l.Due+1, max(l.DueUS, since)
 			}
 		}
@@ -374,7 +393,7 @@ func (s *refScheduler) look() Look {
 }
 
 func (s *refScheduler) audit() Audit {
-	a := Audit{Tasks: []TaskAudit{}, Runs: []RunAudit{}, DayMS: s.w.params.day().UnixMilli(),
+	a := Audit{Tasks: []TaskAudit{}, Runs: []RunAudit{},
 		Effects: append([]EffectAudit{}, s.effects...),
 		Changes: append([]ChangeAudit{}, s.changes...)}
 	if s.begins >= 0 {

@@ -101,7 +101,7 @@ type taskModel struct {
 type taskRow struct {
 	TaskAudit
 
-	id, born, attempts, pickedUS, run int64
+	id, born, attempts, reruns, readyUS, pickedUS, run int64
 }
 
 type seriesKey struct {
@@ -193,7 +193,7 @@ func (s *modelServer) calendar(p *sim.Process, begin bool) (c calendar, is bool)
 func (m *taskModel) insert(row taskRow) {
 	m.ids++
 	row.id = m.ids
-	row.State, row.CreatedUS, row.ReadyUS = Waiting, m.now(), m.now()
+	row.State, row.CreatedUS, row.readyUS = Waiting, m.now(), m.now()
 	m.series.Set(seriesKey{row.Task, row.born}, row.id)
 	m.of[row.Task] = append(m.of[row.Task], row.id)
 	m.inQueue[row.Queue] = append(m.inQueue[row.Queue], row.id)
@@ -325,15 +325,14 @@ func (m *taskModel) changed(row taskRow, what string) taskRow {
 	case what == KindCancel && row.State == Running:
 		row.Stops = true
 	case what == KindCancel:
-		row.State, row.EndedUS = Cancelled, now
+		row.State = Cancelled
 	case what == KindPause:
 		row.Paused = true
 	case what == KindResume:
-		row.Paused, row.ReadyUS = false, now
+		row.Paused, row.readyUS = false, now
 	case what == KindRerun:
-		row.State, row.Stops, row.attempts, row.ReadyUS = Waiting, false, 0, now
-		row.Reruns++
-		row.pickedUS, row.EndedUS, row.LeaseUS = 0, 0, 0
+		row.State, row.Stops, row.attempts, row.readyUS = Waiting, false, 0, now
+		row.reruns, row.pickedUS, row.LeaseUS = row.reruns+1, 0, 0
 	}
 	return row
 }
@@ -729,7 +728,7 @@ func (m *taskModel) run(row taskRow, fence int64, executor string) claim {
 		Executor: executor})
 	return claim{id: row.id, series: int64(row.Task), occurrence: row.Occurrence, fence: fence,
 		run: m.runIDs, due: moment(row.DueUS), cron: row.Cron, zone: row.Zone, times: row.Times,
-		workMS: row.WorkMS, fails: row.Fails && row.Reruns == 0}
+		workMS: row.WorkMS, fails: row.Fails && row.reruns == 0}
 }
 
 // perform is executor.perform.
@@ -817,12 +816,12 @@ func (e *modelExecutor) ended(p *sim.Process, c claim, outcome State) ending {
 // moved is endedSQL.
 func (m *taskModel) moved(row taskRow, end ending) taskRow {
 	now := m.now()
-	row.ReadyUS, row.LeaseUS, row.EndedUS = now, 0, now
+	row.readyUS, row.LeaseUS = now, 0
 	switch {
 	case end.next != nil && !row.Stops:
 		row.State, row.DueUS, row.attempts = Waiting, end.next.UnixMicro(), 0
 		row.Occurrence++
-		row.EndedUS, row.pickedUS = 0, 0
+		row.pickedUS = 0
 	case end.next != nil:
 		row.State = Cancelled
 	default:
@@ -974,12 +973,12 @@ func (s *modelServer) rescueAll(p *sim.Process) {
 // takeBack is rescueSQL of a row.
 func (s *modelServer) takeBack(p *sim.Process, row taskRow) {
 	lease, now := row.LeaseUS, s.now()
-	row.ReadyUS, row.pickedUS, row.LeaseUS = now, 0, 0
+	row.readyUS, row.pickedUS, row.LeaseUS = now, 0, 0
 	switch {
 	case row.Stops:
-		row.State, row.EndedUS = Cancelled, now
+		row.State = Cancelled
 	case row.attempts >= int64(s.p.MaxAttempts):
-		row.State, row.EndedUS = Failed, now
+		row.State = Failed
 	default:
 		row.State = Waiting
 	}
@@ -1021,10 +1020,10 @@ func (m *taskModel) watch(p *sim.Process, conns *sim.Conns) (look Look) {
 				n++
 				if row.DueUS <= now {
 					look.Due++
-					look.DueUS = max(look.DueUS, now-max(row.DueUS, row.ReadyUS))
+					look.DueUS = max(look.DueUS, now-max(row.DueUS, row.readyUS))
 				}
 				if !picked {
-					look.PickerLagUS = max(look.PickerLagUS, now-max(row.DueUS-ahead, row.ReadyUS))
+					look.PickerLagUS = max(look.PickerLagUS, now-max(row.DueUS-ahead, row.readyUS))
 				}
 			}
 			return n
@@ -1040,7 +1039,7 @@ func (m *taskModel) watch(p *sim.Process, conns *sim.Conns) (look Look) {
 
 // audit is tasks.audit.
 func (m *taskModel) audit() Audit {
-	a := Audit{DayMS: m.p.day().UnixMilli(), Tasks: []TaskAudit{}, Runs: []RunAudit{},
+	a := Audit{Tasks: []TaskAudit{}, Runs: []RunAudit{},
 		Effects: []EffectAudit{}, Changes: []ChangeAudit{},
 		StartSlackUS:  m.rules.startSlack.Microseconds(),
 		RescueSlackUS: m.rules.rescueSlack.Microseconds()}
@@ -1052,7 +1051,7 @@ func (m *taskModel) audit() Audit {
 	}
 	for _, id := range m.rows.Keys() {
 		row, _ := m.rows.Get(id)
-		row.Fails = row.Fails && row.Reruns == 0
+		row.Fails = row.Fails && row.reruns == 0
 		a.Tasks = append(a.Tasks, row.TaskAudit)
 	}
 	slices.SortStableFunc(a.Tasks, func(x, y TaskAudit) int {

@@ -156,8 +156,8 @@ func newTaskModel(c *sim.Cluster, p Params, rules *tasks) *taskModel {
 	return m
 }
 
-// now is the database's clock in microseconds.
-func (m *taskModel) now() int64 { return m.Sim.Now().Microseconds() }
+// now is the database's clock in microseconds, from 1971 on: some tasks are due before the load.
+func (m *taskModel) now() int64 { return (m.Sim.Now() + 365*24*time.Hour).Microseconds() }
 
 // modelServer is a process with connections, which remembers when the day began.
 type modelServer struct {

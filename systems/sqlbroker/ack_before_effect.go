@@ -13,6 +13,12 @@ import (
 )
 
 // ackBeforeEffect: the message is gone before its work is done. Wrong.
+//
+// Idea: acknowledge first, so that nobody else gets the message, then work.
+//
+// Guarantee: no message is processed twice.
+//
+// Gives up: the effects of whatever a consumer had acknowledged when it died.
 func ackBeforeEffect() variant {
 	return inTable(variant{
 		Name:       "ack_before_effect",

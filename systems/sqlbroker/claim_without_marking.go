@@ -2,8 +2,15 @@ package sqlbroker
 
 import "stampede/harness/sut"
 
-// claimWithoutMarking: a claim locks its messages and lets go of them at once. Wrong: nothing in
-// the rows says that they were delivered.
+// claimWithoutMarking: a claim locks its messages and lets go of them at once. Wrong.
+//
+// Idea: SKIP LOCKED keeps others from rows that are locked, so it seems enough to lock
+// them.
+//
+// Guarantee: two claims at the very same moment get different messages.
+//
+// Gives up: everything after that moment. The locks end with the statement, nothing in
+// the rows says that they were delivered, and the next claim gets them again.
 func claimWithoutMarking() variant {
 	return inTable(variant{
 		Name: "claim_without_marking",

@@ -12,9 +12,18 @@ import (
 )
 
 // listenNotify: whoever waits for a message is told when there may be one.
-// A server wakes as many of its consumers that wait for the queue as can receive so many messages.
-// Who misses a notification polls, rarely; so does whoever would have had a message where one that
-// was told took another, which nobody tells of, being given back.
+//
+// Idea: a publication notifies all servers by NOTIFY, in its own transaction, of how many
+// messages which queue has got. Each server has one connection that LISTENs and wakes as
+// many of its consumers that wait for that queue as can receive so many. Behind it they
+// poll, rarely.
+//
+// Guarantee: that of batched. A notification is no message: who misses one, because
+// the connection was being made again, polls. So does whoever would have had a message
+// where one that was told took another, which nobody tells of, being given back.
+//
+// Gives up: the lock by which Postgres puts the commits of all transactions that
+// notify into one order.
 func listenNotify() variant {
 	return inTable(variant{
 		Name:       "listen_notify",

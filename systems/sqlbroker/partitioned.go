@@ -18,8 +18,22 @@ import (
 )
 
 // partitioned: messages go to partitions by time, which are emptied as a whole.
-// What is stuck in an old one is moved to the current one. See the README: nobody waits for the
-// ring, and claims step over dead rows in few partitions only, whatever old snapshots there are.
+//
+// Idea: a ring of partitions. New messages go to the current one; after a while the
+// next one becomes current. One in which everything is acknowledged, and to which nobody
+// can still be storing, is closed: claims do not look at it any more, and when it was kept
+// long enough TRUNCATE empties it at once. What is stuck in an old partition is moved to the
+// current one. Nobody waits for the ring: who may still be storing is seen in the server's
+// table of locks, as CREATE INDEX CONCURRENTLY does it, and no lock is asked for.
+//
+// Guarantee: that of batched. Claims step over the dead versions of rows in the few
+// partitions that are in use, and not over all there are: also while somebody's old
+// snapshot keeps every vacuum from taking them away. (TRUNCATE takes files and not
+// rows; it does not mind snapshots.)
+//
+// Gives up: the history of acknowledged messages beyond one turn of the ring. A
+// transaction that has read the messages keeps its partitions from being emptied as long as it
+// lasts: when the ring is full, the current one grows, and claims step over what is dead in it.
 func partitioned() variant {
 	v := built(variant{
 		Name:       "partitioned",

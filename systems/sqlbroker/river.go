@@ -22,10 +22,19 @@ import (
 
 // riverPeer keeps the messages in River (github.com/riverqueue/river), a Go product on
 // Postgres.
-// The statements are River's, the loops around them ours, because River hands jobs to functions and
-// not to consumers that ask. Each demand is a client of River's with a name of its own, the
-// receipt. River's statements look at a job's state and not at whose attempt it is; that, and
-// whether its time is over, is asked first, under its lock.
+//
+// Idea: a message is a job of River's. Its client inserts jobs (InsertManyFastTx), its
+// driver fetches them (JobGetAvailable), ends them (JobSetStateIfRunningMany),
+// schedules, rescues and deletes them (JobSchedule, JobRescueMany, JobDeleteBefore):
+// the statements are River's, the loops around them ours, because River hands jobs to
+// functions and not to consumers that ask. Each demand is a client of River's with a
+// name of its own, which is the receipt: a job remembers who attempts it.
+//
+// Guarantee: that of batched. River's statements look at a job's state and not at whose
+// attempt it is; that, and whether its time is over, is asked first, under its lock.
+//
+// Gives up: the order within groups, which River has not; all but four priorities; and
+// the writes to indexes over everything that a job says, which River has two of.
 func riverPeer() variant {
 	return built(variant{
 		Name: "river",

@@ -10,8 +10,15 @@ import (
 	"stampede/harness/sut"
 )
 
-// rowAtATime is the loop that is written first. A message that cannot be worked off spoils none
-// of the others.
+// rowAtATime: one statement for each message.
+//
+// Idea: the loop that is written first: each message is inserted, claimed and
+// acknowledged on its own, each claim and acknowledgement in a transaction of its own.
+//
+// Guarantee: that of batched, and a message that cannot be worked off spoils none of
+// the others.
+//
+// Gives up: a round trip and a commit for each step of each message.
 func rowAtATime() variant {
 	return inTable(variant{
 		Name:       "row_at_a_time",

@@ -11,8 +11,14 @@ import (
 )
 
 // unfencedDelete: messages are acknowledged by their identity, without a receipt, as
-// pgmq's delete does. Wrong: who wakes up late acknowledges it under the hands of another, and
-// both leave effects.
+// pgmq's delete does. Wrong.
+//
+// Idea: who has a message knows its identity, which is all it takes to delete it.
+//
+// Guarantee: a message has one consumer at a time, as long as all are in time.
+//
+// Gives up: what keeps a consumer from a message that is somebody else's by now. Who
+// wakes up late acknowledges it under the hands of the other, and both leave effects.
 func unfencedDelete() variant {
 	return inTable(variant{
 		Name: "unfenced_delete",

@@ -44,11 +44,11 @@ func TestChoose(t *testing.T) {
 			"processes: processes is fine (not containers: containers is broken)"},
 		"never the user's own": {env.Auto, providers(false, false, true), "",
 			"no backend can start postgres and redis (containers: containers is broken; " +
-				"processes: processes is broken); stampede doctor --fix"},
+				"processes: processes is broken); `stampede doctor --fix`"},
 		"as asked for": {env.External, providers(true, true, true), env.External,
 			"external, as asked for: external is fine"},
 		"asked for, broken": {env.Containers, providers(false, true, true), "",
-			"backend containers: containers is broken; stampede doctor"},
+			"backend containers: containers is broken; `stampede doctor`"},
 		"unknown": {"cloud", providers(true, true, true), "",
 			`unknown backend "cloud": expected auto, containers, processes or external`},
 		"not built in": {env.External, nil, "", "backend external is not part of this program"},

@@ -15,9 +15,9 @@ type budget struct{ code, tests int }
 // there was one, which may only shrink, and those whose stores and documents need more.
 func budgets() map[string]budget {
 	return map[string]budget{
-		"flashsale": {6580, 3570}, // of these 915 are models, and how they are calibrated
+		"flashsale": {6580, 3572}, // of these 915 are models, and how they are calibrated
 		"likes":     {5200, 2945}, // 900
-		"scheduler": {7110, 3977}, // 1,120
+		"scheduler": {7110, 3980}, // 1,120
 		// 875 are models; judges of settings, refusals and deliveries came later
 		"sqlbroker": {6410, 3725},
 		// one of its designs has state, a changelog and a table of its own; 1,075 are models

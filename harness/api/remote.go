@@ -27,7 +27,13 @@ type remote[S any] struct {
 }
 
 // Prepare asks the server to begin anew.
-func (r *remote[S]) Prepare(ctx context.Context) error { return r.Reset(ctx, r.begin) }
+func (r *remote[S]) Prepare(ctx context.Context) error {
+	err := r.Reset(ctx, r.begin)
+	if errors.Is(err, ErrNoRoute) {
+		err = fmt.Errorf("%w; it must speak the API in systems/%s/openapi.yaml", err, r.table.System)
+	}
+	return err
+}
 
 // Do sends one operation.
 func (r *remote[S]) Do(ctx context.Context, op history.Op) (history.Reply, error) {

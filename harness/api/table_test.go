@@ -153,6 +153,21 @@ func TestRequestsAreChecked(t *testing.T) {
 	}
 }
 
+// TestAnotherAPI: whoever has no such route is told what to speak.
+func TestAnotherAPI(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	target, err := library().Target(server.URL, sut.Config{Params: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = target.Close() })
+	const says = "; it must speak the API in systems/library/openapi.yaml"
+	if err := target.Prepare(t.Context()); err == nil || !strings.HasSuffix(err.Error(), says) {
+		t.Errorf("%v does not say %q", err, says)
+	}
+}
+
 // TestNumbersAreForTheJudges: a reply whose text is none of those that there are is not
 // believed; one whose number cannot be is what the judges are to see.
 func TestNumbersAreForTheJudges(t *testing.T) {

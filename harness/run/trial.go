@@ -236,8 +236,7 @@ func (r *runner) unprepared(slot rundir.Slot, err error) error {
 	if r.Target == "" || slot.Order > 0 || r.soft.Err() != nil {
 		return err
 	}
-	return &EnvironmentError{fmt.Errorf("the server at %s cannot be judged: %w; it must speak the "+
-		"API in systems/%s/openapi.yaml", r.Target, err, r.System.Name)}
+	return &EnvironmentError{fmt.Errorf("the server at %s cannot be judged: %w", r.Target, err)}
 }
 
 // closing closes something of the variant. What does not return, because an

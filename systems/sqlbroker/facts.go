@@ -375,3 +375,11 @@ func (f *final) terms(queue string) terms {
 	}
 	return t
 }
+
+// String is how often a message is delivered.
+func (t terms) String() string {
+	if t.fewest == t.most {
+		return strconv.Itoa(t.most)
+	}
+	return fmt.Sprintf("%d to %d", t.fewest, t.most)
+}

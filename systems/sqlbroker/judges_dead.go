@@ -53,8 +53,8 @@ func judgeDead(r *check.Run, f *final) {
 		}
 		for _, d := range m.deliveries {
 			if _, known := f.queues[d.queue]; known && d.Receives > f.terms(d.queue).most {
-				r.Violate(m.proof(d), "%v has delivery number %d, but the most are %d", m, d.Receives,
-					f.terms(d.queue).most)
+				r.Violate(m.proof(d), "%v has delivery number %d, but the most are %v", m, d.Receives,
+					f.terms(d.queue))
 			}
 		}
 	}
@@ -67,8 +67,8 @@ func (f *final) judgeLetter(r *check.Run, m *message, d DeadAudit) {
 	case !known:
 		r.Violate(m.proof(), "%v is a dead letter of %s, which does not exist", m, d.Queue)
 	case d.Reason == DeadReceives && (d.Receives < t.fewest || d.Receives > t.most):
-		r.Violate(m.proof(), "%v is a dead letter of %s after %d deliveries, not %d to %d", m, d.Queue,
-			d.Receives, t.fewest, t.most)
+		r.Violate(m.proof(), "%v is a dead letter of %s after %d deliveries, not %v", m, d.Queue,
+			d.Receives, t)
 	case d.Reason == DeadRetention && age < t.shortest:
 		r.Violate(m.proof(), "%v is a dead letter of %s at the age of %v, less than %v", m, d.Queue, age,
 			t.shortest)

@@ -55,10 +55,10 @@ func TestFindFollowsALinkToTheOtherPrograms(t *testing.T) {
 func TestFindErrorsNameTheNextStep(t *testing.T) {
 	install(t, map[string]string{"postgres": "postgres (PostgreSQL) 12.9", "initdb": ""})
 	spec := env.Spec{Services: both}
-	ok, reason := processes.New().Available(t.Context(), spec)
-	for _, want := range []string{"Postgres 14 or later", "no redis-server"} {
-		if ok || !strings.Contains(reason, want) {
-			t.Errorf("available: %v, %q lacks %q", ok, reason, want)
+	_, _, err := env.Choose(t.Context(), env.Auto, spec, processes.New())
+	for _, want := range []string{"Postgres 14 or later", "no redis-server", "doctor --fix"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %q", err, want)
 		}
 	}
 	t.Setenv("STAMPEDE_CACHE_DIR", t.TempDir())

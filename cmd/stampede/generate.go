@@ -129,7 +129,7 @@ func (f *runFlags) checkGenerators() error {
 		return errors.New("--generators must be more than zero")
 	case !g.used():
 		for _, name := range []string{"engine", "generator-image", "advertise", "namespace"} {
-			if f.typed(name) {
+			if typedFlag(f.changed, name) {
 				return fmt.Errorf("--%s is for --generators", name)
 			}
 		}
@@ -137,9 +137,9 @@ func (f *runFlags) checkGenerators() error {
 	case !slices.Contains(engines(), g.engine):
 		return fmt.Errorf("--engine is %q; expected %s%s", g.engine, strings.Join(engines(), ", "),
 			didYouMean(g.engine, engines()))
-	case !f.elsewhere() && f.typed("generator-image"):
+	case !f.elsewhere() && typedFlag(f.changed, "generator-image"):
 		return errors.New("--generator-image is for --engine swarm or kubernetes")
-	case !f.inPods() && f.typed("namespace"):
+	case !f.inPods() && typedFlag(f.changed, "namespace"):
 		return errors.New("--namespace is for --engine kubernetes")
 	case f.elsewhere() && f.advertise == "":
 		return fmt.Errorf("--engine %s needs --advertise, an address of this machine that the nodes "+

@@ -106,7 +106,7 @@ func newReap() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&runID, "run", "", "the run's id")
-	cmd.Flags().StringVar(&place.Context, "context", "", "which Kubernetes its generators are on")
-	cmd.Flags().StringVar(&place.Namespace, "namespace", "", "where they are there")
+	cmd.Flags().StringVar(&place.Context, "context", "", "the Kubernetes that its generators are on")
+	cmd.Flags().StringVar(&place.Namespace, "namespace", "", "the namespace that they are in")
 	return cmd
 }

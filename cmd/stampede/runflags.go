@@ -226,25 +226,25 @@ func (f *runFlags) checkTargetFlags() error {
 	return nil
 }
 
-// onlyHere says that a host means another machine wherever it is used.
+// onlyHere says whether a host is the machine itself wherever it is used.
 func onlyHere(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip.IsLoopback() || ip.IsUnspecified()
 }
 
-// typed says that a flag was given on the command line. Variables are there for many runs.
-func (f *runFlags) typed(flag string) bool {
-	return f.changed(flag) && os.Getenv(variable(flag)) == ""
+// typedFlag says that a flag was given on the command line. Variables are there for many runs.
+func typedFlag(changed func(flag string) bool, flag string) bool {
+	return changed(flag) && os.Getenv(variable(flag)) == ""
 }
 
-// checkAddresses refuses addresses of stores that would not be used: whoever gives one expects
-// it to be used. Variables are there for many runs.
+// checkAddresses refuses addresses of stores that would not be used: whoever types one expects
+// it to be used.
 func (s *servers) checkAddresses(changed func(flag string) bool) error {
 	if s.backend == env.External {
 		return nil
 	}
 	for _, name := range []string{"postgres-url", "replica-url", "redis-url", "kafka-brokers"} {
-		if changed(name) && os.Getenv(variable(name)) == "" {
+		if typedFlag(changed, name) {
 			return fmt.Errorf("--%s is for --backend external, and this is --backend %s", name, s.backend)
 		}
 	}

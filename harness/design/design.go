@@ -315,8 +315,8 @@ func (i *instance[S, P]) Prepare(ctx context.Context) error {
 }
 
 // Reset begins anew, and is Prepare before that. Operations must not be under way. Roles may
-// be: what they do meanwhile they must mend. Without State.Reset it
-// does nothing while the design is still empty, and is refused afterwards.
+// be: what they do meanwhile they must mend. Without State.Reset it does nothing while the design
+// is still empty, and is refused afterwards.
 func (i *instance[S, P]) Reset(ctx context.Context) error {
 	var tables string
 	err := i.stores.DB.Row(ctx, `SELECT coalesce(string_agg(quote_ident(tablename), ', '), '')

@@ -52,7 +52,8 @@ func (l Local) Start(ctx context.Context, b env.Batch) (_ env.Placed, err error)
 		one := local{process, name, log}
 		p.processes = append(p.processes, one)
 		p.followed.Go(func() { p.follow(i, one) })
-		// The plan has secrets, and so is in no file. Of one that does not read it follow tells.
+		// The plan has secrets, and so is in no file. A process that ends before it has read it is
+		// reported by follow.
 		_, _ = one.Input().Write(b.Plan)
 		_ = one.Input().Close()
 	}

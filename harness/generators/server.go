@@ -176,7 +176,8 @@ func (c *Coordinator) size(m *member, _ *http.Request) (any, error) {
 	return sizeMessage{info.Size()}, nil
 }
 
-// piece takes a piece of a generator's history. A disk that does not is the end.
+// piece takes a piece of a generator's history. If it cannot be kept, such as on a full disk, the
+// run fails.
 func (c *Coordinator) piece(m *member, r *http.Request) (any, error) {
 	m.upload.Lock()
 	defer m.upload.Unlock()

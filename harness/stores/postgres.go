@@ -258,6 +258,12 @@ func CollectOn[T any](ctx context.Context, on Querier, sql string, args ...any) 
 	return list, err
 }
 
+// CollectInto is CollectOn into a list, which is empty and not nil where there is no row.
+func CollectInto[T any](ctx context.Context, on Querier, into *[]T, sql string) (err error) {
+	*into, err = CollectOn[T](ctx, on, sql)
+	return err
+}
+
 // Querier is what a connection and a transaction have in common.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

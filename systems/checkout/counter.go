@@ -210,22 +210,17 @@ func auditOf(ctx context.Context, st *opened) (a Audit, err error) {
 	a.Gate = []GateRow{}
 	err = st.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return errors.Join(
-			read(ctx, tx, &a.Stock, `SELECT product, available FROM inventory ORDER BY 1`),
-			read(ctx, tx, &a.Attempts, `SELECT op_id, token, key, user_id, ip, product, state, admit_seq,
+			stores.CollectInto(ctx, tx, &a.Stock, `SELECT product, available FROM inventory ORDER BY 1`),
+			stores.CollectInto(ctx, tx, &a.Attempts, `SELECT op_id, token, key, user_id, ip, product, state, admit_seq,
 				passed_ns, ns(made_at) FROM attempts ORDER BY op_id, key`),
-			read(ctx, tx, &a.Steps, `SELECT seq, op_id, token, before, state, ns(at) FROM steps
+			stores.CollectInto(ctx, tx, &a.Steps, `SELECT seq, op_id, token, before, state, ns(at) FROM steps
 				ORDER BY seq`),
-			read(ctx, tx, &a.Orders, `SELECT key, op_id, user_id, product, state, ns(made_at),
+			stores.CollectInto(ctx, tx, &a.Orders, `SELECT key, op_id, user_id, product, state, ns(made_at),
 				coalesce(ns(ended_at), 0) FROM orders ORDER BY order_id`),
-			read(ctx, tx, &a.Payments, `SELECT key, kind, amount FROM provider_payments ORDER BY seq`),
-			read(ctx, tx, &a.Callbacks, `SELECT key, captured FROM provider_callbacks ORDER BY seq`),
-			read(ctx, tx, &a.Settlements, `SELECT product, restocked, cancelled, ns(at) FROM settlements
+			stores.CollectInto(ctx, tx, &a.Payments, `SELECT key, kind, amount FROM provider_payments ORDER BY seq`),
+			stores.CollectInto(ctx, tx, &a.Callbacks, `SELECT key, captured FROM provider_callbacks ORDER BY seq`),
+			stores.CollectInto(ctx, tx, &a.Settlements, `SELECT product, restocked, cancelled, ns(at) FROM settlements
 				ORDER BY seq`))
 	})
 	return a, err
-}
-
-func read[T any](ctx context.Context, tx pgx.Tx, list *[]T, sql string) (err error) {
-	*list, err = stores.CollectOn[T](ctx, tx, sql)
-	return err
 }

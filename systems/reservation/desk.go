@@ -265,26 +265,18 @@ func look(ctx context.Context, st *opened) (any, error) {
 func auditOf(ctx context.Context, st *opened, nights string) (Audit, error) {
 	a := emptyAudit(st.Params)
 	err := st.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := read(ctx, tx, &a.Nights, nights); err != nil {
+		if err := stores.CollectInto(ctx, tx, &a.Nights, nights); err != nil {
 			return err
 		}
-		if err := read(ctx, tx, &a.Holds, `SELECT hold_id, resource, unit, first, nights, guest, state,
+		if err := stores.CollectInto(ctx, tx, &a.Holds, `SELECT hold_id, resource, unit, first, nights, guest, state,
 			version, ns(held_at), confirm_op, coalesce(ns(confirmed_at), 0), end_op,
 			coalesce(ns(ended_at), 0) FROM holds ORDER BY hold_id`); err != nil {
 			return err
 		}
-		return read(ctx, tx, &a.Changes,
+		return stores.CollectInto(ctx, tx, &a.Changes,
 			`SELECT seq, hold_id, before, state, version, ns(at) FROM changes ORDER BY seq`)
 	})
 	return a, err
-}
-
-func read[T any](ctx context.Context, tx pgx.Tx, list *[]T, sql string) error {
-	return stores.Each(ctx, tx, sql, nil, func(row pgx.CollectableRow) error {
-		one, err := pgx.RowToStructByPos[T](row)
-		*list = append(*list, one)
-		return err
-	})
 }
 
 // emptyAudit is of a design whose view of the stock is never late.

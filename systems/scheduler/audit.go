@@ -132,21 +132,16 @@ func (a *Audit) read(ctx context.Context, tx pgx.Tx) (err error) {
 		return err
 	}
 	return errors.Join(
-		collect(ctx, tx, &a.Tasks, `SELECT series, occurrence, born = 1, queue, client, task, work_ms,
+		stores.CollectInto(ctx, tx, &a.Tasks, `SELECT series, occurrence, born = 1, queue, client, task, work_ms,
 			fails AND reruns = 0, schedule, zone, times, `+us("first_at")+`, `+us("created_at")+`, `+
 			us("scheduled_at")+`, state, paused, stops, fence, `+us("lease_until")+`
 			FROM tasks ORDER BY series, occurrence, id`),
-		collect(ctx, tx, &a.Runs, `SELECT series, occurrence, fence, queue, `+us("due")+`, `+
+		stores.CollectInto(ctx, tx, &a.Runs, `SELECT series, occurrence, fence, queue, `+us("due")+`, `+
 			us("picked_at")+`, `+us("started_at")+`, `+us("ended_at")+`, `+us("lease_until")+`, `+
 			us("turned_at")+`, `+us("let_go_at")+`, outcome, executor FROM runs ORDER BY id`),
-		collect(ctx, tx, &a.Effects, `SELECT series, occurrence, fence, `+us("at")+`
+		stores.CollectInto(ctx, tx, &a.Effects, `SELECT series, occurrence, fence, `+us("at")+`
 			FROM effects ORDER BY at, series, occurrence`),
-		collect(ctx, tx, &a.Changes, `SELECT op_id, series, what, outcome, `+us("at")+`
+		stores.CollectInto(ctx, tx, &a.Changes, `SELECT op_id, series, what, outcome, `+us("at")+`
 			FROM changes ORDER BY at, op_id`),
-		collect(ctx, tx, &a.Fleet, `SELECT executors, `+us("at")+` FROM fleet ORDER BY id`))
-}
-
-func collect[T any](ctx context.Context, tx pgx.Tx, into *[]T, sql string) (err error) {
-	*into, err = stores.CollectOn[T](ctx, tx, sql)
-	return err
+		stores.CollectInto(ctx, tx, &a.Fleet, `SELECT executors, `+us("at")+` FROM fleet ORDER BY id`))
 }

@@ -21,7 +21,7 @@ import (
 // to which all clients connect again may take seconds to answer the first one.
 const (
 	readyTimeout = 10 * time.Second
-	giveUp       = 2 * time.Second // on what may be paused and is not needed
+	giveUp       = 2 * time.Second // where no answer is needed
 	adminTimeout = 30 * time.Second
 )
 

@@ -117,8 +117,8 @@ func (p Place) RemoveRun(ctx context.Context, runID string) error {
 	return err
 }
 
-// Sweep removes the generators whose run was a process of this machine and is
-// dead, and names their Jobs and those that are left. A dry one removes nothing.
+// Sweep removes the generators whose run was a process of this machine and is dead, and names their
+// Jobs and those that are left. A dry one removes nothing.
 func (p Place) Sweep(ctx context.Context, dry bool) (removed, left []string, err error) {
 	return p.removeWhere(ctx, env.RunLabel, dry, func(job *batch.Job) (kept string) {
 		return env.OwnerIn(job.Annotations).Kept()

@@ -26,14 +26,12 @@ type evidence struct {
 
 func (e *evidence) raw(t tb) json.RawMessage { return suttest.Encoded(t, e.audit) }
 
-// judge returns the verdicts by name, verdict one of them.
+// judge returns the verdicts by name.
 func (e *evidence) judge(t tb) map[string]check.Verdict {
 	t.Helper()
 	return suttest.Verdicts(Invariants(e.params),
 		history.Slice(e.records, e.windows...).WithSamples(e.samples), e.raw(t))
 }
-
-func (e *evidence) verdict(t tb, name string) check.Verdict { return e.judge(t)[name] }
 
 func (e *evidence) rowOf(task uint64) *TaskAudit {
 	return suttest.PickFrom(e.audit.Tasks, theFirst, func(t *TaskAudit) bool { return t.Task == task })

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html"
 	"os"
@@ -98,9 +99,9 @@ func tables(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "## %s\n\n%s%s\n\n", s.Name, strings.ToUpper(s.Summary[:1]), s.Summary[1:])
 		plans := plansOf(t, s)
-		b.WriteString("| scenario | question |\n|---|---|\n")
+		b.WriteString("| scenario | question | faults |\n|---|---|---|\n")
 		for _, plan := range plans {
-			fmt.Fprintf(&b, "| `%s` | %s |\n", plan.Name, plan.Question)
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", plan.Name, plan.Question, faultsOf(plan))
 		}
 		b.WriteString("\n")
 		verdictTable(&b, s, plans)
@@ -115,6 +116,18 @@ func tables(t *testing.T) string {
 		}
 	}
 	return b.String()
+}
+
+// faultsOf names what a scenario breaks, and how, each once.
+func faultsOf(plan scenario.Scenario) string {
+	var list []string
+	for _, f := range plan.Faults {
+		text := f.Kind + " " + f.Target
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return cmp.Or(strings.Join(list, ", "), "–")
 }
 
 // plansOf are the scenarios of a system at their default profile.

@@ -272,7 +272,11 @@ var errKeepProcesses = errors.New("--keep: local processes always end with stamp
 
 // read reads the files that flags name.
 func (f *runFlags) read() (err error) {
-	if f.fault != "" && f.fault != noFaults {
+	switch f.fault {
+	case "":
+	case noFaults:
+		f.given.faults = []byte("[]")
+	default:
 		if f.given.faults, err = os.ReadFile(f.fault); err != nil {
 			return fmt.Errorf("--fault: expected none or a file: %w", err)
 		}
@@ -309,9 +313,6 @@ func (f *runFlags) settings() []string {
 	if f.repeat > 0 {
 		set = append(set, "repeats="+strconv.Itoa(f.repeat))
 	}
-	if f.fault == noFaults {
-		set = append(set, "faults=[]")
-	}
 	if f.some() {
 		set = append(set, "variants=["+strings.Join(f.variants, ", ")+"]")
 	}
@@ -327,8 +328,8 @@ func (f *runFlags) checkTarget(p resolved) error {
 		return nil
 	}
 	if len(p.Scenario.Faults) > 0 {
-		return usage(fmt.Errorf("%s breaks stores, which a server judged with --target keeps to "+
-			"itself; add --fault none", p.Scenario.Name))
+		return usage(fmt.Errorf("%s has faults, and a server judged with --target cannot be "+
+			"broken from here; add --fault none", p.Scenario.Name))
 	}
 	if p.System.Target == nil {
 		return usage(fmt.Errorf("%s has no HTTP API, so no server of it can be judged; its System has "+

@@ -239,7 +239,7 @@ func (c *Client) send(
 	method, path string, body any, want int,
 ) ([]byte, error) {
 	got, err := c.exchange(ctx, host, timeout, exchange{method: method, path: path, body: body,
-		wants: func(status int) bool { return status == want }})
+		wants: func(status int) bool { return status == want }, problems: c.problems})
 	return got.body, err
 }
 
@@ -249,6 +249,7 @@ type exchange struct {
 	body         any
 	head         func(show func(name, text string)) // nil sends no headers
 	wants        func(status int) bool
+	problems     Problems // in which it may end otherwise
 	reads        []string
 }
 
@@ -280,7 +281,7 @@ func (c *Client) exchange(
 	}
 	got.status = resp.StatusCode()
 	if !x.wants(got.status) {
-		return got, c.problems.errorOf(got.status, resp.Body())
+		return got, x.problems.errorOf(got.status, resp.Body())
 	}
 	got.body = bytes.Clone(resp.Body())
 	for _, name := range x.reads {

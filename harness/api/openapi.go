@@ -24,7 +24,11 @@ const promise = `What an answer promises decides what it may mean to the judges:
   will have;
 * anything else, and no answer at all, leaves the effect unknown.
 
-Clients repeat requests whose effect is unknown, with the same identity.
+Some workloads repeat requests whose effect is unknown, with the same identity.
+
+A run begins with a reset, during which nothing else is under way, and ends with an audit.
+No request is larger than %d bytes. Lengths of texts are in bytes. A server's own times are since
+1970, by one clock of its own.
 `
 
 // object is a YAML mapping in the order in which it is to be read.
@@ -64,7 +68,7 @@ func (t *Table[S]) OpenAPI() []byte {
 		member("info", object{member("title", t.Title), member("version", "1"),
 			member("license", object{member("name", "Apache-2.0"),
 				member("identifier", "Apache-2.0")}),
-			member("description", t.About+"\n\n"+promise)}),
+			member("description", t.About+"\n\n"+fmt.Sprintf(promise, t.MaxBody))}),
 		member("servers", []object{{member("url", "http://127.0.0.1:8080")}}),
 	}
 	components := object{member("schemas", schemas)}

@@ -17,6 +17,7 @@ type remote[S any] struct {
 	*Client
 	table         *Table[S]
 	params, begin any
+	problems      map[string]Problems // by kind
 
 	// What was left when the server was last asked another way, and until when that is good
 	// enough.
@@ -50,7 +51,7 @@ func (r *remote[S]) Do(ctx context.Context, op history.Op) (history.Reply, error
 		body = req.Addr().Interface()
 	}
 	x := exchange{method: k.method, path: k.request.target(k.path, req), body: body,
-		wants: k.success, reads: k.reply.headers}
+		wants: k.success, problems: r.problems[k.Name], reads: k.reply.headers}
 	if k.request.apart {
 		x.head = func(show func(name, text string)) { k.request.eachHeader(req, show) }
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"stampede/harness/history"
 	"stampede/harness/stores"
@@ -142,6 +143,14 @@ func (k *Kind[S]) opOf(request reflect.Value) (history.Op, error) {
 
 // problems are all that the API documents.
 func (t *Table[S]) problems() Problems { return Documented(t.Problems...) }
+
+// problemsOf are those in which an operation of a kind may end.
+func (t *Table[S]) problemsOf(k *Kind[S]) Problems {
+	may := t.refusals(k.about)
+	return Documented(slices.DeleteFunc(slices.Clone(t.Problems), func(p Problem) bool {
+		return !slices.Contains(may, p.Is)
+	})...)
+}
 
 // Handler serves an instance over the API. A reset that asks for anything but what the
 // parameters of cfg say is refused, because the instance was opened for these. Requests are
@@ -288,8 +297,12 @@ func (t *Table[S]) Target(baseURL string, cfg sut.Config) (sut.Instance, error) 
 		cfg.Timeout = stores.Timeout(cfg)
 		var client *Client
 		if client, err = NewClient(baseURL, cfg, t.problems()); err == nil {
+			problems := map[string]Problems{}
+			for i := range t.Kinds {
+				problems[t.Kinds[i].Name] = t.problemsOf(&t.Kinds[i])
+			}
 			return &remote[S]{Client: client.WithToken(t.token(cfg)), table: t, params: cfg.Params,
-				begin: begin}, nil
+				begin: begin, problems: problems}, nil
 		}
 	}
 	return nil, fmt.Errorf("%s target: %w", t.System, err)

@@ -47,7 +47,7 @@ func Via[Req, Resp, S any](
 	if err != nil {
 		panic(err)
 	}
-	problems := t.problems()
+	problems := t.problemsOf(k)
 	return func(ctx context.Context, req Req) (resp Resp, err error) {
 		r, asked, err := k.httpRequest(ctx, req)
 		if err != nil {

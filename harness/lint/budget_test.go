@@ -17,14 +17,14 @@ func budgets() map[string]budget {
 	return map[string]budget{
 		"flashsale": {6580, 3572}, // of these 915 are models, and how they are calibrated
 		"likes":     {5200, 2945}, // 900
-		"scheduler": {7105, 3982}, // 1,120
+		"scheduler": {7145, 4015}, // 1,120
 		// 875 are models; judges of settings, refusals and deliveries came later
 		"sqlbroker": {6418, 3725},
 		// one of its designs has state, a changelog and a table of its own; 1,075 are models
 		"views":     {7300, 3575},
 		"taskqueue": {2990, 1690}, // nine designs on three stores, one of them River
 		// eight designs on three stores, an archive and an oracle, and one more behind a build tag
-		"adclicks":    {3675, 1245},
+		"adclicks":    {3685, 1255},
 		"reservation": {2840, 1000}, // 750 are models
 		// two paths, erasure, and a migration, which were to be writeheavy's
 		"positions":      {2670, 1000},
@@ -40,7 +40,7 @@ func budgets() map[string]budget {
 		"checkout": {4880, 1500},
 		// thirteen designs; the log of what is shed, losses of asynchronous commits, and their judges;
 		// 990 lines are models
-		"writeheavy": {4925, 1865},
+		"writeheavy": {4930, 1865},
 	}
 }
 

@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,8 +31,23 @@ func TestFaultsFileReplacesTheFaults(t *testing.T) {
 	if got := from["faults.0.kind"]; got != "--fault f.yaml" {
 		t.Errorf("the kind is said to come from %q", got)
 	}
-	if sc, _, err := withFaults("[]"); err != nil || len(sc.Faults) != 0 {
-		t.Errorf("an empty list: %+v, %v", sc.Faults, err)
+}
+
+// TestNoFaults: without any, what they provoke and what is asked of them goes, too.
+func TestNoFaults(t *testing.T) {
+	whole, _, err := scenario.Decode([]byte(base), "shop-rush.yaml", options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := options()
+	opts.FaultsFile, opts.Faults = "none", []byte("[]")
+	sc, _, err := scenario.Decode([]byte(base), "shop-rush.yaml", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(whole.SLOs) == 0 || len(sc.Faults)+len(sc.SLOs) > 0 ||
+		!slices.Equal(sc.Provokes, []string{"load"}) {
+		t.Errorf("left are %v, %v and %v", sc.Faults, sc.Provokes, sc.SLOs)
 	}
 }
 

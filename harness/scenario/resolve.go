@@ -21,7 +21,8 @@ type Options struct {
 	// after the profile.
 	Set []string
 	// FaultsFile names a file with the text Faults, a list of faults in place
-	// of the scenario's; it is applied before Set. Empty means none.
+	// of the scenario's; it is applied before Set. With an empty list what provokes and
+	// the objectives say of faults goes, too. An empty name means the scenario's own.
 	FaultsFile string
 	Faults     []byte
 	// Systems finds a system by name; SystemNames lists the names there are.
@@ -145,6 +146,29 @@ func (p *parsing) faults(tree *node, opts Options) {
 	if len(file.list) == 0 {
 		root.key = root.where
 		tree.set("faults", root)
+		if len(root.items) == 0 {
+			forget(tree)
+		}
+	}
+}
+
+// forget takes out of a scenario's tree what it says of its faults, where it is to have none:
+// triggers that faults pull, and objectives about one.
+func forget(tree *node) {
+	if list := tree.get("provokes"); list != nil {
+		list.items = slices.DeleteFunc(list.items, func(n *node) bool {
+			return slices.ContainsFunc(pulls(), func(p pull) bool { return string(p.trigger) == n.text })
+		})
+	}
+	if list := tree.get("slos"); list != nil {
+		list.items = slices.DeleteFunc(list.items, func(n *node) bool {
+			text := n.get("objective")
+			if text == nil {
+				return false
+			}
+			o, err := check.ParseObjective(text.text)
+			return err == nil && o.Part.Relation != "in"
+		})
 	}
 }
 

@@ -54,18 +54,18 @@ type Clicks interface {
 // ClickRequest is a click. Requests with the same click_id are the same click in all else.
 type ClickRequest struct {
 	ID       uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the request's number, the same in every attempt"`
-	Click    string `json:"click_id" op:"key" min:"1" max:"40" doc:"the click's identity; a later request may repeat it"`
+	Click    string `json:"click_id" op:"key" min:"1" max:"40" doc:"the click's identity; a later request may repeat it, the same in all but op_id"`
 	Campaign string `json:"campaign_id" min:"1" max:"40"`
 	Ad       string `json:"ad_id" min:"1" max:"40"`
 	User     string `json:"user_id" op:"client" min:"1" max:"40"`
 	IP       string `json:"ip" min:"1" max:"40"`
-	AtMS     int64  `json:"at_ms" min:"1" max:"99999999999999" doc:"event time, Unix milliseconds"`
+	AtMS     int64  `json:"at_ms" min:"1" max:"99999999999999" doc:"event time in Unix milliseconds, unrelated to the server's clock"`
 	Cents    int64  `json:"cents" min:"1" max:"1000000" doc:"the price of the click"`
 }
 
 // Clicked is the answer to a click.
 type Clicked struct {
-	Position string `json:"position" op:"key" max:"40" example:"3/120" doc:"partition and offset in the log; empty if a server drops a repeated click and does not know where the first one is"`
+	Position string `json:"position" op:"key" max:"40" example:"3/120" doc:"PART/OFFSET, in decimal, of a row of the audit's log that has the click_id, the first such row or another; empty if the server drops a repeated click and does not know where the first one is"`
 }
 
 // CampaignRequest is about a campaign.
@@ -79,7 +79,7 @@ type Figures struct {
 	Clicks    int64  `json:"clicks" op:"value" min:"0" doc:"that are paid for, in all windows"`
 	Cents     int64  `json:"cents" min:"0" doc:"their price"`
 	Users     int64  `json:"users" min:"0" doc:"about how many users they are of"`
-	ThroughMS int64  `json:"through_ms" min:"0" doc:"windows of the campaign that end until then are closed, and in the figures; 0 before its first one"`
+	ThroughMS int64  `json:"through_ms" min:"0" doc:"windows of the campaign that end until then are closed, and their clicks that were on time are in the figures: the watermark after the last decided click of its partition, or any earlier time, such as 0 before a click"`
 }
 
 // Reconciliation compares real time with the archive as far as both have come.
@@ -101,16 +101,16 @@ func API() *api.Table[Clicks] {
 		System: "adclicks", Title: "Ad clicks",
 		About: "The API of a counter of clicks on advertisements. stampede serves its own designs over " +
 			"it, and\njudges any server that implements it.\n\nAll clicks of a campaign are in one " +
-			"partition of the log. Of each partition the server decides every\nclick in the order of the " +
-			"log. The watermark is the latest event time before the click, less\nlateness. A click whose " +
-			"window ended a horizon or longer before the watermark is late; else one whose\nclick_id was " +
-			"counted or fraud before is a duplicate; else one of a campaign's ad, an IP and a\nwindow " +
-			"that have fraud_most counted clicks is fraud; else it is counted, or corrected if its\n" +
-			"window had ended by the watermark.",
+			"partition of the log, whose clicks the server decides in order.\nThe watermark is the latest " +
+			"event time of the clicks before, less lateness; before the first one no\nwindow has ended. A " +
+			"click whose window ended a horizon or longer before the watermark is late; else\none whose " +
+			"click_id was counted, corrected or fraud before is a duplicate; else one of a " +
+			"campaign's\nad, an IP and a window that have fraud_most counted or corrected clicks is " +
+			"fraud; else it is\ncounted, or corrected if the watermark is at its window's end or later.",
 		Kinds: []api.Kind[Clicks]{
 			api.Op(KindClick, "POST /v1/clicks", Clicks.Click, api.About{
 				Summary: "Report a click.", Status: http.StatusAccepted,
-				Detail:  "The server answers when the click is in the log.",
+				Detail:  "The server answers when the click is in the log. It may drop a repeated one.",
 				Reply:   "The click is in the log for good.",
 				Refuses: []error{ErrUnknownCampaign, ErrOverBudget}}),
 			api.Op(KindDashboard, "GET /v1/campaigns/{campaign}", Clicks.Dashboard, api.About{
@@ -142,13 +142,13 @@ func API() *api.Table[Clicks] {
 
 // ResetRequest asks for a new beginning. The rules are in milliseconds of event time.
 type ResetRequest struct {
-	Campaigns  int   `json:"campaigns" min:"1" doc:"they are named campaign-1 and so on"`
-	Budget     int   `json:"budget" min:"1" doc:"cents that each may spend"`
-	Slice      int   `json:"slice" min:"1" doc:"cents by which that may be exceeded"`
-	WindowMS   int64 `json:"window_ms" min:"1"`
-	LatenessMS int64 `json:"lateness_ms" min:"0"`
-	HorizonMS  int64 `json:"horizon_ms" min:"0"`
-	FraudMost  int   `json:"fraud_most" min:"1"`
+	Campaigns  int   `json:"campaigns" min:"1" doc:"they are named campaign-1 and so on; 1,000 at most"`
+	Budget     int   `json:"budget" min:"1" doc:"cents that each may spend; 1,000,000,000 at most"`
+	Slice      int   `json:"slice" min:"1" doc:"cents by which that may be exceeded; no click costs more; 1,000,000,000 at most"`
+	WindowMS   int64 `json:"window_ms" min:"1" doc:"a window begins at a multiple of it, in Unix time; a day at most, as lateness_ms and horizon_ms"`
+	LatenessMS int64 `json:"lateness_ms" min:"0" doc:"by how much the watermark is behind the latest event time"`
+	HorizonMS  int64 `json:"horizon_ms" min:"0" doc:"a window that ended so long before the watermark, or longer, takes no more clicks"`
+	FraudMost  int   `json:"fraud_most" min:"1" doc:"counted and corrected clicks on an ad that an IP may have in a window; 1,000,000 at most"`
 }
 
 // campaignName is the name of a campaign, from 1.

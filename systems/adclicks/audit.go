@@ -19,8 +19,8 @@ type Audit struct {
 	Decisions []DecisionRow `json:"decisions" doc:"what was decided of each"`
 	Windows   []WindowRow   `json:"windows" doc:"what real time has counted"`
 	Recount   []WindowRow   `json:"recount" doc:"what a recount of the archive finds"`
-	Budgets   []BudgetRow   `json:"budgets"`
-	Replays   []ReplayRow   `json:"replays" doc:"each partition of each replay"`
+	Budgets   []BudgetRow   `json:"budgets" doc:"each campaign once; one that has spent and refused nothing may be left out"`
+	Replays   []ReplayRow   `json:"replays" doc:"one row for each partition of each replay, however often that was sent; one that was empty then may be left out"`
 }
 
 // LogRow is a click in the log.
@@ -61,8 +61,8 @@ type WindowRow struct {
 type BudgetRow struct {
 	Campaign string `json:"campaign_id"`
 	Budget   int64  `json:"budget"`
-	Allotted int64  `json:"allotted" doc:"what was given to those who accept clicks, less what they gave back"`
-	Holders  int64  `json:"holders" doc:"how many they were, each with less than two slices left"`
+	Allotted int64  `json:"allotted" doc:"what was given to those who accept clicks, less what they gave back; at most a slice more than the budget"`
+	Holders  int64  `json:"holders" doc:"how many they were, each with less than two slices left; 0 before the first, and where each price is taken from the budget itself"`
 	Returned int64  `json:"returned,omitempty" doc:"what they gave back in all, such as the prices of clicks that turned out to be fraud"`
 }
 
@@ -71,7 +71,7 @@ type ReplayRow struct {
 	ID    uint64 `json:"op_id" min:"1"`
 	Part  int32  `json:"part" min:"0"`
 	Next  int64  `json:"next_offset" doc:"up to where both were"`
-	Live  string `json:"live" doc:"SHA-256, in hex, of the result of real time: of every decision up to there, and of the windows"`
+	Live  string `json:"live" doc:"SHA-256, in hex, of the result of real time: of every decision up to there, and of the windows; in bytes of the server's choice, which are others at another next_offset"`
 	Again string `json:"again" doc:"and of that of the replay"`
 }
 

@@ -196,6 +196,10 @@ func logCases() []verdictCase {
 		{of, "an offset twice", fail, func(e *evidence) {
 			e.Audit.Log = append(e.Audit.Log, e.Audit.Log[0])
 		}, "the log has 12 clicks at 11 offsets"},
+		{of, "in another order than by offset", fail, func(e *evidence) { slices.Reverse(e.Audit.Log) },
+			"the log of partition 1 has offset 8 after 9"},
+		{of, "a campaign in two partitions", fail, func(e *evidence) { e.logged("click-2").Part = 7 },
+			"and campaign-1 was in 7"},
 		{of, "nobody clicks", maybe, func(e *evidence) {
 			forget(adclicks.KindClick)(e)
 			e.Audit.Log = nil

@@ -115,8 +115,18 @@ func acksInLog(r *check.Run, a *Audit, t *truth) func() {
 		}
 		r.Checked(acked + len(a.Log))
 		r.Need(acked > 0, "no click was acknowledged")
+		last, home := map[int32]*LogRow{}, map[string]int32{}
 		for i := range a.Log {
 			row := &a.Log[i]
+			if before := last[row.Part]; before != nil && before.Offset >= row.Offset {
+				r.Violate([]uint64{row.ID}, "the log of partition %d has offset %d after %d", row.Part,
+					row.Offset, before.Offset)
+			}
+			if part, is := home[row.Campaign]; is && part != row.Part {
+				r.Violate([]uint64{row.ID}, "%s is in partition %d, and %s was in %d", row.Click, row.Part,
+					row.Campaign, part)
+			}
+			last[row.Part], home[row.Campaign] = row, row.Part
 			if req, may := asked[row.ID]; !may {
 				r.Violate([]uint64{row.ID}, "%s is in the log at %d/%d, and nobody has sent it", row.Click,
 					row.Part, row.Offset)

@@ -58,7 +58,7 @@ type SuggestRequest struct {
 	ID     uint64 `json:"-" query:"op_id" op:"id" default:"" min:"1" max:"9223372036854775807"`
 	User   uint64 `json:"-" query:"user" op:"key,user-" default:"0" max:"9007199254740991" doc:"whose searches come first; 0 is nobody's"`
 	Prefix string `json:"-" query:"prefix" min:"1" max:"100" form:"text" example:"suggestion" doc:"what was typed so far, in characters of UTF-8, upper and lower case apart"`
-	Edits  int    `json:"-" query:"edits" default:"0" min:"0" max:"2" doc:"how many characters of it may be wrong, missing or too many: one of 6, two of 9"`
+	Edits  int    `json:"-" query:"edits" default:"0" min:"0" max:"2" doc:"how many characters of it may be wrong, missing or too many, compared with any beginning of a phrase; one needs a prefix of 6 characters, two need 9, and a shorter prefix is a bad request"`
 	Most   int    `json:"-" query:"most" default:"10" min:"1" max:"10" doc:"how many suggestions at most"`
 }
 
@@ -96,9 +96,9 @@ type Suggestions struct {
 // Suggestion is one of them.
 type Suggestion struct {
 	Phrase   string `json:"phrase"`
-	Score    int64  `json:"score" min:"0" doc:"by the windows of the reset, as of the version's slot; who has none is only suggested to those who searched for it"`
-	Trending bool   `json:"trending" doc:"it is searched for more often lately than before"`
-	Personal bool   `json:"personal" doc:"it is one of the last ten different phrases that the user searched for; they come first, whatever their score"`
+	Score    int64  `json:"score" min:"0" doc:"by the windows of the reset, as of the version's slot; a phrase whose score is 0 is suggested only as one of a user's own"`
+	Trending bool   `json:"trending" doc:"it is searched for more often lately than before, as rises and rises_least of the reset say; this does not change the order"`
+	Personal bool   `json:"personal" doc:"it is one of the last ten different phrases that the user searched for, of which some may not fit or be blocked; they come first, whatever their score, also with edits"`
 }
 
 // API is what each operation is as a call, in a history and over HTTP.
@@ -111,11 +111,11 @@ func API() *api.Table[Suggester] {
 		Kinds: []api.Kind[Suggester]{
 			api.Op(KindQuery, "POST /v1/queries", Suggester.Query, api.About{
 				Summary: "Count what a user searched for.", Reply: "It is in the log.",
-				Detail: "Clients do not repeat it: what is sent twice may be counted twice.",
+				Detail: "Clients send each query once, even if its effect is unknown. The log has each at " +
+					"most once.",
 				Status: http.StatusCreated, Refuses: []error{ErrUnavailable, ErrOverloaded}}),
 			api.Op(KindSuggest, "GET /v1/suggestions", Suggester.Suggest, api.About{
-				Summary: "Complete what a user has typed.", Detail: "What the user searched for lately comes " +
-					"first.",
+				Summary: "Complete what a user has typed.", Detail: "The user's own phrases come first.",
 				Reply: "The best phrases, as of some version.", Refuses: []error{ErrUnavailable}}),
 			api.Op(KindBlock, "POST /v1/blocked", Suggester.Block, api.About{
 				Summary: "Never suggest a phrase again.",
@@ -124,7 +124,7 @@ func API() *api.Table[Suggester] {
 		Problems: []api.Problem{{Status: http.StatusServiceUnavailable, Is: ErrUnavailable},
 			{Status: http.StatusTooManyRequests, Is: ErrOverloaded}},
 		MaxBody: 4 << 10,
-		Reset:   ResetRequest{}, ResetMeans: "Begin with an empty log, and windows of these lengths.",
+		Reset:   ResetRequest{}, ResetMeans: "Begin with an empty log, no blocks, and these windows.",
 		Begin: func(params any) (any, error) {
 			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{p.SlotMS, p.Recent, p.Baseline, p.Weight, p.Rises, p.Least}, err
@@ -141,15 +141,15 @@ type ResetRequest struct {
 	Recent   int64 `json:"recent" min:"1" max:"10000" doc:"how many of the newest slots are recent"`
 	Baseline int64 `json:"baseline" min:"1" max:"100000" doc:"how many slots before them are the baseline; older ones count for nothing"`
 	Weight   int64 `json:"recent_weight" min:"1" max:"1000" doc:"what a recent query counts; one of the baseline counts 1"`
-	Rises    int64 `json:"rises" min:"1" max:"1000" doc:"a phrase is trending whose rate is so many times that of the baseline"`
-	Least    int64 `json:"rises_least" min:"1" max:"1000000" doc:"and that has so many recent queries"`
+	Rises    int64 `json:"rises" min:"1" max:"1000" doc:"a phrase is trending if it has at least so many times as many queries in a recent slot, on average, as in one of the baseline, where it may have none"`
+	Least    int64 `json:"rises_least" min:"1" max:"1000000" doc:"and at least so many recent queries"`
 }
 
 // Audit is what can be read in the end: of the stores, or of a foreign server's audit endpoint.
 type Audit struct {
 	Log     []LogRow   `json:"log" doc:"every query, in any order"`
-	Blocked []BlockRow `json:"blocked" doc:"every block, also of a phrase that was blocked before"`
-	Lists   []ListRow  `json:"lists" doc:"what is suggested now to nobody in particular, for each first character of a phrase in the log"`
+	Blocked []BlockRow `json:"blocked" doc:"every block, one row for each op_id, also of a phrase that was blocked before"`
+	Lists   []ListRow  `json:"lists" doc:"the ten best suggestions now for user 0, for each first character of a phrase in the log; an empty list if all of these are blocked or have no score"`
 	// IndexBytes is how large an index is, 0 if nobody says.
 	IndexBytes int64 `json:"index_bytes,omitzero" min:"0" doc:"about how large the index is, without users' own phrases"`
 
@@ -184,15 +184,15 @@ type Params struct {
 	Recent   int64 `json:"recent" min:"1" max:"10000" doc:"how many of the newest slots are recent"`
 	Baseline int64 `json:"baseline" min:"1" max:"100000" doc:"how many slots before them are the baseline; older ones count for nothing"`
 	Weight   int64 `json:"recent_weight" min:"1" max:"1000" doc:"what a recent query counts; one of the baseline counts 1"`
-	Rises    int64 `json:"rises" min:"1" max:"1000" doc:"a phrase is trending whose rate is so many times that of the baseline"`
-	Least    int64 `json:"rises_least" min:"1" max:"1000000" doc:"and that has so many recent queries"`
+	Rises    int64 `json:"rises" min:"1" max:"1000" doc:"a phrase is trending if it has at least so many times as many queries in a recent slot, on average, as in one of the baseline, where it may have none"`
+	Least    int64 `json:"rises_least" min:"1" max:"1000000" doc:"and at least so many recent queries"`
 
 	Phrases      int     `json:"phrases" min:"10" max:"10000000" doc:"number of phrases"`
 	Users        int     `json:"users" min:"1" max:"10000000" doc:"number of users"`
 	Regulars     int     `json:"regulars" min:"1" max:"100000" doc:"the users who search all the time"`
 	RegularShare float64 `json:"regular_share" min:"0" max:"1" doc:"share of the searches that are theirs"`
 	Typed        float64 `json:"typed" min:"0" max:"1" doc:"share of searches that are typed, with a suggestion for each of five characters"`
-	Mistyped     float64 `json:"mistyped" min:"0" max:"1" doc:"share of searches before which a wrong prefix is completed"`
+	Mistyped     float64 `json:"mistyped" min:"0" max:"1" doc:"share of the searches that are not typed, before which a wrong prefix is completed"`
 	Blocks       float64 `json:"blocks" min:"0" max:"1" doc:"share of searches after which their phrase is blocked, while others type it"`
 	News         float64 `json:"news" min:"0" max:"1" doc:"share of searches that are for the news of the moment"`
 	NewsEvery    int     `json:"news_every" min:"1" max:"1000000" doc:"after how many searches the news are others"`

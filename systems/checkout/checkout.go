@@ -69,12 +69,12 @@ type JoinRequest struct {
 // Ticket is what a user is told first. It is the same each time, but for the position.
 type Ticket struct {
 	Token    string `json:"token" op:"key" min:"1" max:"80"`
-	Position int64  `json:"position" op:"value" min:"0" doc:"how many are admitted until it is this one's turn, 0 where nobody waits"`
+	Position int64  `json:"position" op:"value" min:"0" doc:"how many are admitted until it is this one's turn, itself included: 1 is the next; 0 where nobody waits or no position is told. While the attempt waits, no later poll tells a greater one. Those in front who have left may count"`
 }
 
 // PollRequest asks for the progress of an attempt.
 type PollRequest struct {
-	ID    uint64 `json:"-" query:"op_id" op:"id" default:"" min:"1" max:"9223372036854775807"`
+	ID    uint64 `json:"-" query:"op_id" op:"id" default:"" min:"1" max:"9223372036854775807" doc:"the request's identity in the run's history; the token says all that a server needs"`
 	Token string `json:"-" path:"token" op:"key" min:"1" max:"80"`
 }
 
@@ -84,7 +84,7 @@ type LeaveRequest PollRequest
 // Progress is how far an attempt is.
 type Progress struct {
 	State    string `json:"state" enum:"waiting,admitted,pending,paid,refused,compensated,left" doc:"waiting in the room; admitted to the checkout; an order whose payment is pending; paid; refused as sold out; compensated: not paid, and cancelled; left: given up by its user"`
-	Position int64  `json:"position" op:"value" min:"0" doc:"0 unless the attempt is waiting"`
+	Position int64  `json:"position" op:"value" min:"0" doc:"as in a ticket; 0 unless the attempt is waiting"`
 }
 
 // The states of an attempt. The last four are final.
@@ -161,14 +161,14 @@ type ResetRequest struct {
 	UserBurst int     `json:"user_burst" min:"1"`
 	IPRate    float64 `json:"ip_rate" min:"0" doc:"joins a second that may come from an address, beyond ip_burst"`
 	IPBurst   int     `json:"ip_burst" min:"1"`
-	Room      int     `json:"room" min:"1" doc:"attempts at a product that may be admitted and undecided"`
+	Room      int     `json:"room" min:"1" doc:"attempts at a product that may be in the state admitted at once, by the order of the steps; one whose payment is pending takes no place"`
 	Batch     int     `json:"batch" min:"1" doc:"attempts at a product that are admitted at once"`
 	Price     int64   `json:"price" min:"1" doc:"of a unit: what a payment captures"`
 }
 
 // Contract is what a design promises. What allows more than ten seconds is not judged.
 type Contract struct {
-	RepairLagNS int64 `json:"repair_lag_ns" min:"0" doc:"how long a second store may differ from the stock, in nanoseconds; 0 if there is none"`
+	RepairLagNS int64 `json:"repair_lag_ns" min:"0" doc:"how long a second store may differ from the stock, in nanoseconds; 0 if there is none. With more than ten seconds free-is-for-sale is NOT EXERCISED"`
 }
 
 // Audit is the final truth of the stores, or of a foreign server's audit endpoint. Times are
@@ -182,7 +182,7 @@ type Audit struct {
 	Orders   []OrderRow   `json:"orders" doc:"every order that there ever was"`
 	Payments []PaymentRow `json:"payments" doc:"the provider's log: every capture and refund"`
 
-	Callbacks   []CallbackRow   `json:"callbacks" doc:"every callback of the provider; null if it makes none"`
+	Callbacks   []CallbackRow   `json:"callbacks" doc:"every callback of the provider; null, and not an empty list, if it never calls back"`
 	Settlements []SettlementRow `json:"settlements" doc:"what was done about more orders than units; empty if there never were more"`
 }
 
@@ -226,12 +226,12 @@ type AttemptRow struct {
 // compensated and left. Those that wait are admitted or refused, or leave; those that are admitted
 // are pending or refused; those that are pending are paid or compensated.
 type Step struct {
-	Seq    int64  `json:"seq" fact:"seq"`
+	Seq    int64  `json:"seq" fact:"seq" doc:"a number of its own, by which steps are ordered"`
 	ID     uint64 `json:"op_id" min:"1" fact:"op"`
 	Token  string `json:"token" fact:"name"`
 	Before string `json:"before" fact:"before" doc:"the state it was in, empty if it was not there"`
-	State  string `json:"state" fact:"state"`
-	AtNS   int64  `json:"at_ns" fact:"from"`
+	State  string `json:"state" fact:"state" doc:"the first step makes an attempt, in any state but compensated and left. Then waiting leads to admitted, refused or left; admitted to pending or refused; pending to paid or compensated"`
+	AtNS   int64  `json:"at_ns" fact:"from" doc:"by the clock of made_ns; several steps may have the same"`
 }
 
 // OrderRow is an order at the end.
@@ -240,22 +240,22 @@ type OrderRow struct {
 	ID      uint64 `json:"op_id" min:"1"`
 	User    string `json:"user"`
 	Product uint64 `json:"product" min:"1"`
-	State   string `json:"state" enum:"pending,paid,cancelling,cancelled"`
+	State   string `json:"state" enum:"pending,paid,cancelling,cancelled" doc:"cancelling: it will not be paid any more, its unit is not free yet, and its attempt is still pending; cancelled: what was captured is refunded, its unit is free, and its attempt is compensated. At rest ends-once allows neither pending nor cancelling"`
 	MadeNS  int64  `json:"made_ns" doc:"read from the clock when the order has its unit"`
-	EndedNS int64  `json:"ended_ns" doc:"when it was cancelled, read before its unit is free again; 0 if it was not"`
+	EndedNS int64  `json:"ended_ns" doc:"when it was cancelled, read before its unit is free again, so that the next order of that unit has the same made_ns or a later one; 0 if it was not"`
 }
 
 // PaymentRow is an entry of the provider's log.
 type PaymentRow struct {
 	Key    string `json:"key"`
 	Kind   string `json:"kind" enum:"capture,refund"`
-	Amount int64  `json:"amount"`
+	Amount int64  `json:"amount" doc:"positive, also of a refund"`
 }
 
 // CallbackRow is a callback of the provider, noted before it was made. The same one may come twice.
 type CallbackRow struct {
 	Key      string `json:"key"`
-	Captured bool   `json:"captured" doc:"false if the payment was declined or is void"`
+	Captured bool   `json:"captured" doc:"what became of the capture: false if it was declined, or came after a void. A later refund need not change it"`
 }
 
 // SettlementRow is what was done about a product that had more orders than units: no more than the

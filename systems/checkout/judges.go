@@ -65,7 +65,7 @@ func invariants(p Params) []check.Invariant {
 			check.HadAnother(check.Named(KindJoin), func(rec *history.Record) bool {
 				return sut.RefusedFor(rec, ErrJoined)
 			})),
-		s.State(SameToken, "a request that is sent again has the token that it had, and is not refused",
+		s.State(SameToken, "a request that is sent again has the token that it had, and is not denied",
 			check.SameReply(check.Replies{Kind: check.Named(KindJoin), What: "attempt",
 				Same: check.ByName, Sent: p.Resend > 0, Denied: func(rec *history.Record) bool {
 					return sut.RefusedFor(rec, ErrSoldOut) || sut.RefusedFor(rec, ErrJoined)

@@ -33,8 +33,8 @@ const (
 var (
 	// ErrNoComment: what is to be corrected is not there, or too old to be corrected.
 	ErrNoComment = sut.Refusal("no_comment", "there is no such comment, or it is too old")
-	// ErrUnavailable: a store that is written first is away, so that nothing was stored.
-	ErrUnavailable = sut.Refusal("unavailable", "comments cannot be kept now")
+	// ErrUnavailable: a store is away, so that nothing was stored, or what is there is too old.
+	ErrUnavailable = sut.Refusal("unavailable", "comments cannot be kept or shown now")
 )
 
 // Commentary is the domain interface: what commentators and viewers ask for.
@@ -47,7 +47,7 @@ type Commentary interface {
 
 // PublishRequest is a new comment.
 type PublishRequest struct {
-	ID    uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the comment's identity: who is not told that it is kept sends it again"`
+	ID    uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the comment's identity, unique among all changes of all matches: who is not told that it is kept, or does not see it, sends it again, and is answered with its first version"`
 	Match uint64 `json:"-" path:"match" op:"key,match-" min:"1" max:"9007199254740991"`
 	Ball  string `json:"ball" min:"1" max:"20" form:"text" doc:"over and ball, such as 10.3"`
 	Text  string `json:"text" min:"1" max:"500" form:"text"`
@@ -55,7 +55,7 @@ type PublishRequest struct {
 
 // CorrectRequest replaces the text of a comment.
 type CorrectRequest struct {
-	ID      uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the correction's identity"`
+	ID      uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the correction's identity, unique as that of a comment: one that was kept is answered with its first version, even if the comment is too old by then"`
 	Match   uint64 `json:"-" path:"match" op:"key,match-" min:"1" max:"9007199254740991"`
 	Comment int64  `json:"-" path:"comment" min:"1" max:"9007199254740991"`
 	Text    string `json:"text" min:"1" max:"500" form:"text"`
@@ -67,8 +67,8 @@ type LatestRequest struct {
 	ID    uint64 `json:"-" header:"X-Request-Id" op:"id" min:"1" max:"9223372036854775807"`
 	Match uint64 `json:"-" path:"match" op:"key,match-" min:"1" max:"9007199254740991"`
 	Since int64  `json:"-" query:"since" default:"0" min:"0" max:"9007199254740991" doc:"the version that the viewer has: comments that have not changed since are left out"`
-	Wait  int64  `json:"-" query:"wait" default:"0" min:"0" max:"10000" doc:"milliseconds for which a server may keep a viewer waiting for something newer than since"`
-	Have  string `json:"-" header:"If-None-Match" max:"1000" doc:"the ETag of an answer to the same request"`
+	Wait  int64  `json:"-" query:"wait" default:"0" min:"0" max:"10000" doc:"milliseconds for which a server may keep a viewer waiting for something newer than since; it need not wait"`
+	Have  string `json:"-" header:"If-None-Match" max:"1000" doc:"one ETag, of an answer to the same match, since and wait; which version a viewer has is said by since alone"`
 }
 
 // PastRequest asks for older comments.
@@ -88,10 +88,10 @@ type Published struct {
 // Latest is what is new.
 type Latest struct {
 	Version  int64     `json:"version" op:"value" min:"0" max:"9007199254740991" doc:"all changes up to it are in this answer, and it may be higher than the last of them"`
-	NextPoll int64     `json:"next_poll_ms" min:"0" max:"600000" doc:"when to look again"`
+	NextPoll int64     `json:"next_poll_ms" min:"0" max:"600000" doc:"when to look again; answers with one ETag may differ in it"`
 	Comments []Comment `json:"comments" doc:"the newest first: of the newest thirty those that have changed since the version that was asked about"`
 
-	ETag      string `json:"etag,omitempty" header:"ETag" max:"100" doc:"The name of this answer among those to the same request."`
+	ETag      string `json:"etag,omitempty" header:"ETag" max:"100" doc:"The name of this version and these comments among the answers to the same match, since and wait. It may be left out."`
 	Cache     string `json:"cache,omitempty" header:"Cache-Control" max:"200" doc:"Who may keep this answer, and for how long."`
 	Served    string `json:"served,omitempty" header:"Cache-Status" max:"200" doc:"Which caches the answer went through, by RFC 9211."`
 	Unchanged bool   `json:"unchanged,omitempty" status:"304" doc:"It is as it was."`
@@ -128,7 +128,7 @@ func API() *api.Table[Commentary] {
 				Reply: "It is kept, and will be seen.", Refuses: []error{ErrNoComment, ErrUnavailable}}),
 			api.Op(KindLatest, "GET "+path+"/latest", Commentary.Latest, api.About{
 				Summary: "Read what is new.", Refuses: []error{ErrUnavailable},
-				Detail: "An answer is never older than the version that the viewer has.",
+				Detail: "An answer is never older than since: a server that is behind says unavailable.",
 				Reply:  "The newest comments, as of some version."}),
 			api.Op(KindPast, "GET "+path, Commentary.Past, api.About{Refuses: []error{},
 				Summary: "Read older comments, archived ones too.", Reply: "They, as of some version."}),
@@ -148,14 +148,14 @@ func API() *api.Table[Commentary] {
 
 // ResetRequest asks for a new beginning.
 type ResetRequest struct {
-	Matches int `json:"matches" min:"1" doc:"they are numbered from 1"`
+	Matches int `json:"matches" min:"1" doc:"they are numbered from 1; others are not asked for"`
 }
 
 // Audit is what can be read in the end: of the stores, or of a foreign server's audit endpoint.
 type Audit struct {
-	Changes []ChangeRow `json:"changes" doc:"every change"`
-	Pages   []PageRow   `json:"pages" doc:"what a viewer who has nothing is shown of each match with comments"`
-	Past    []PageRow   `json:"past" doc:"all comments of each match with comments, archived ones too"`
+	Changes []ChangeRow `json:"changes" doc:"every change, in any order"`
+	Pages   []PageRow   `json:"pages" doc:"what a viewer who has nothing is shown of each match with comments, a row each: the newest thirty"`
+	Past    []PageRow   `json:"past" doc:"all comments of each match with comments, a row each, without a bound, archived ones too"`
 
 	seen *seen
 }
@@ -166,15 +166,15 @@ type ChangeRow struct {
 	Match   uint64 `json:"match" min:"1"`
 	Version int64  `json:"version" min:"1"`
 	Comment int64  `json:"comment" min:"1" doc:"the comment that it is about: its own version, if that is new"`
-	Ball    string `json:"ball"`
+	Ball    string `json:"ball" doc:"that of the comment; a correction may leave it empty"`
 	Text    string `json:"text"`
 }
 
 // PageRow is what is shown of a match.
 type PageRow struct {
 	Match    uint64    `json:"match" min:"1"`
-	Version  int64     `json:"version" min:"0"`
-	Comments []Comment `json:"comments"`
+	Version  int64     `json:"version" min:"0" doc:"that of its last change, or a higher one"`
+	Comments []Comment `json:"comments" doc:"the newest first"`
 }
 
 // Params are the workload's parameters, and what the designs are opened for.

@@ -42,7 +42,7 @@ type Crawler interface {
 // SeedRequest asks for a page to be crawled, and all that it leads to.
 type SeedRequest struct {
 	ID       uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the request's identity: sent again it is the same seed"`
-	URL      string `json:"url" op:"key" min:"10" max:"500" example:"http://h0.test/" doc:"its address in the normal form of RFC 3986"`
+	URL      string `json:"url" op:"key" min:"10" max:"500" example:"http://h0.test/" doc:"its address in its normal form, as the README has it; one that is of no host, or beyond segments or repeats, is refused as no_page"`
 	Priority int    `json:"priority" min:"0" max:"2" doc:"0 comes first; what a page leads to comes one later; a wish, which is not judged"`
 }
 
@@ -71,10 +71,10 @@ const (
 // Page is what is known of a page.
 type Page struct {
 	URL     string `json:"url"`
-	State   string `json:"state" enum:",waiting,done,moved,large,gone,disallowed,failed" doc:"empty if nobody has heard of it"`
-	Fetched int64  `json:"fetched" op:"value" min:"0" doc:"how often it was fetched"`
+	State   string `json:"state" enum:",waiting,done,moved,large,gone,disallowed,failed" doc:"empty if nobody has heard of it; the README says what each is"`
+	Fetched int64  `json:"fetched" op:"value" min:"0" doc:"how often it was fetched: answers that made it done, moved, large or gone"`
 	Status  int    `json:"status" min:"0" doc:"of the last answer; 0 if there was none"`
-	Hash    string `json:"hash" doc:"SHA-256 of the body in hexadecimal; empty if none is stored"`
+	Hash    string `json:"hash" doc:"SHA-256 of the body in hexadecimal; empty if none is stored, as of a page that is moved, large or gone"`
 }
 
 // API is what each operation is as a call, in a history and over HTTP.
@@ -116,11 +116,11 @@ func API() *api.Table[Crawler] {
 // ResetRequest asks for a new beginning. It has what no crawler goes beyond.
 type ResetRequest struct {
 	web.Limits
-	Proxy     string `json:"proxy" max:"100" example:"127.0.0.1:7777" doc:"where the web is, as host:port: an HTTP proxy through which every page is asked for, and where GET /ip/HOST, not through the proxy, answers with a host's address; empty: a web of the server's own"`
+	Proxy     string `json:"proxy" max:"100" example:"127.0.0.1:7777" doc:"where the web is, as host:port: an HTTP proxy through which every page is asked for, and where GET /ip/HOST, not through the proxy, answers with a host's address, or 404; empty: a web of the server's own, which is never asked of a server that is judged by its URL"`
 	DelayMS   int64  `json:"delay_ms" min:"1" max:"60000" doc:"the least time between an answer of a host, or an address, and the next request to it"`
-	TimeoutMS int64  `json:"fetch_timeout_ms" min:"1" max:"60000" doc:"how long to wait for a page"`
+	TimeoutMS int64  `json:"fetch_timeout_ms" min:"1" max:"60000" doc:"how long to wait for a page, or a robots.txt, with its body"`
 	TTLMS     int64  `json:"robots_ttl_ms" min:"1" max:"86400000" doc:"for how long a robots.txt is heeded before it is asked for again"`
-	RecrawlMS int64  `json:"recrawl_after_ms" min:"1" max:"86400000" doc:"the least time before a page that says how long it is fresh is fetched again"`
+	RecrawlMS int64  `json:"recrawl_after_ms" min:"1" max:"86400000" doc:"the least time before a page that says how long it is fresh (Cache-Control: max-age) is fetched again"`
 	Attempts  int    `json:"attempts" min:"3" max:"20" doc:"how often a page, or a robots.txt, is tried in vain before it is given up"`
 	Recrawls  int    `json:"recrawls" min:"0" max:"100" doc:"how often a page that says how long it is fresh is fetched again"`
 }
@@ -128,8 +128,8 @@ type ResetRequest struct {
 // Audit is what can be read in the end: of a design's stores, and of the web's log.
 type Audit struct {
 	Seeds  []SeedRow      `json:"seeds" doc:"every seed"`
-	Pages  []PageRow      `json:"pages" doc:"every page that was heard of"`
-	Hosts  []HostRow      `json:"hosts" doc:"how many pages of each host were heard of, as it was counted"`
+	Pages  []PageRow      `json:"pages" doc:"every page that was heard of, also those that are disallowed; not robots.txt, nor what is beyond the limits"`
+	Hosts  []HostRow      `json:"hosts" doc:"how many pages of each host were heard of, as it was counted: the same as pages has"`
 	Bodies []BodyRow      `json:"bodies" doc:"every body that is stored"`
 	Log    []web.Exchange `json:"log" doc:"the web's own log; not needed from a server that was given a proxy"`
 
@@ -153,10 +153,10 @@ type SeedRow struct {
 // PageRow is a page.
 type PageRow struct {
 	URL     string `json:"url"`
-	State   string `json:"state"`
+	State   string `json:"state" doc:"as in a look; at rest none is waiting, also not to be fetched again"`
 	Hash    string `json:"hash" doc:"of its body; empty if none is stored"`
 	Fetched int64  `json:"fetched" min:"0" doc:"how often an answer was kept"`
-	Failed  int64  `json:"failed" min:"0" doc:"how often there was none"`
+	Failed  int64  `json:"failed" min:"0" doc:"how often it was asked for in vain"`
 }
 
 // HostRow is a host.

@@ -140,6 +140,11 @@ func chargeCases() []verdictCase {
 		{kept, "another receipt than that of the log", fail, func(e *evidence) {
 			e.Audit.Charges[1].Receipt = "receipt-b"
 		}, "receipt-b"},
+		{kept, "a receipt of two charges", fail, func(e *evidence) {
+			e.Audit.Charges[1].Receipt = e.Audit.Charges[0].Receipt
+			e.op(bobsCharge).Reply.Key = e.Audit.Charges[0].Receipt
+			e.Records[2].Reply.Key = e.Audit.Charges[0].Receipt
+		}, "receipt-8"},
 		{kept, "another amount", fail, func(e *evidence) { e.Audit.Charges[1].Amount = 7 },
 			"at the end it is key-2 7"},
 		{kept, "another amount than was asked for", fail, func(e *evidence) {

@@ -30,7 +30,7 @@ type Till interface {
 
 // ChargeRequest asks for money of a customer, once for each key.
 type ChargeRequest struct {
-	ID       uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the request's identity, the same in every attempt; it is no part of the body that a key stands for"`
+	ID       uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the request's identity, one for each key with its body and the same in every attempt"`
 	Key      string `json:"idempotency_key" op:"key" min:"1" max:"60"`
 	Customer string `json:"customer" op:"client" min:"1" max:"40"`
 	Amount   int64  `json:"amount" min:"1" max:"1000000000" doc:"in the smallest unit"`
@@ -65,14 +65,14 @@ func API() *api.Table[Till] {
 			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{p.TTL.D().Milliseconds()}, err
 		},
-		PendingMeans: "Optional. Without it no request is taken to be unfinished.",
+		PendingMeans: "Optional. Requests without a kept answer; a key that waits for its ttl has one.",
 		Audit:        Audit{},
 	}
 }
 
 // ResetRequest asks for a new beginning.
 type ResetRequest struct {
-	TTLMS int64 `json:"ttl_ms" min:"1" doc:"how long an answer is kept, in milliseconds"`
+	TTLMS int64 `json:"ttl_ms" min:"1" doc:"how long an answer is kept from done_ns of its key on, in milliseconds"`
 }
 
 // The states of a key. Gone is forgotten, when its time was over.
@@ -85,7 +85,7 @@ const (
 
 // Contract is what a design promises. What allows more than ten seconds is not judged.
 type Contract struct {
-	ReapLagNS int64 `json:"reap_lag_ns" min:"1" doc:"how long after its time a key may be forgotten, in nanoseconds"`
+	ReapLagNS int64 `json:"reap_lag_ns" min:"1" doc:"how long after done_ns and ttl_ms a key is forgotten at the latest, used again or not; the designs of stampede promise 3 s by default; with more than 10 s kept-for-its-time is undecided"`
 }
 
 // Audit is the final truth of the stores, or of a foreign server's audit endpoint. Times are
@@ -93,7 +93,7 @@ type Contract struct {
 type Audit struct {
 	Contract Contract    `json:"contract"`
 	Charges  []ChargeRow `json:"charges" doc:"the provider's log: every charge that there was"`
-	Keys     []KeyRow    `json:"keys" doc:"every key, also those that were forgotten"`
+	Keys     []KeyRow    `json:"keys" doc:"a row for each use of a key, forgotten or not; a use that was given up without an answer has none"`
 }
 
 // ChargeRow is a charge, as the provider has it.
@@ -108,12 +108,12 @@ type ChargeRow struct {
 
 // KeyRow is a key at the end. One that was used again after its time is there more than once.
 type KeyRow struct {
-	ID      uint64 `json:"op_id" fact:"op" min:"1" doc:"the first request that had the key"`
+	ID      uint64 `json:"op_id" fact:"op" min:"1" doc:"the request that the key stood for"`
 	Key     string `json:"idempotency_key" fact:"key"`
 	State   string `json:"state" fact:"state" enum:"started,charged,done,gone"`
-	Receipt string `json:"receipt" fact:"name" doc:"that of the kept answer, empty if there is none"`
-	DoneNS  int64  `json:"done_ns" fact:"from" doc:"when the answer was kept, 0 if none is"`
-	GoneNS  int64  `json:"gone_ns" fact:"to" doc:"when the key was forgotten, 0 if it was not"`
+	Receipt string `json:"receipt" fact:"name" doc:"that of the kept answer, also of a key that is gone; empty before there is an answer"`
+	DoneNS  int64  `json:"done_ns" fact:"from" doc:"when the answer was kept, also of a key that is gone; 0 before there is an answer"`
+	GoneNS  int64  `json:"gone_ns" fact:"to" doc:"when the key was forgotten: ttl_ms after done_ns at the earliest, and before the key is used again; 0 if it was not"`
 }
 
 // Params are the workload's parameters, and what the designs are opened for.

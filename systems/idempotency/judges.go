@@ -36,10 +36,11 @@ func invariants(p Params) []check.Invariant {
 	single := check.Capacity{Table: chargeFact, By: check.ByKey, Most: 1}
 	answered := func(f *check.Fact) bool { return f.State == done || f.State == gone }
 	return []check.Invariant{
-		s.State(ChargedOnce, "while its answer is kept, a key is charged once, however often it is "+
-			"sent and to how many servers", single.Spans(), together),
+		s.State(ChargedOnce, "a key is charged once in the time for which answers are kept, however "+
+			"often it is sent and to how many servers", single.Spans(), together),
 		s.State(ChargesKept, "every acknowledged charge is in the provider's log as it was asked for "+
-			"and acknowledged, and no other", check.AckedDurable(paid), check.NoPhantom(paid), asAsked()),
+			"and acknowledged, under a receipt of its own, and no other", check.AckedDurable(paid),
+			check.NoPhantom(paid), check.AtMostOnce(chargeFact, check.ByName), asAsked()),
 		s.State(SameAnswer, "while its answer is kept, a request is answered the same, field by field, "+
 			"and not denied", sameAnswer(ttl)),
 		s.State(OtherBodyRefused, "while its answer is kept, a key does not stand for two requests, and "+

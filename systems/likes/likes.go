@@ -60,7 +60,7 @@ func unlike(l Likes, ctx context.Context, req Request) (Change, error) {
 
 // Request is one user's interaction with one video.
 type Request struct {
-	OpID  uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the interaction's identity, the same in every attempt"`
+	OpID  uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the interaction's identity, the same in every attempt. A repeated one may get the first answer again and do nothing, or be done again like a new one; logged has it once"`
 	Video uint64 `json:"video_id" op:"key,video-" min:"1" max:"9223372036854775807"`
 	User  uint64 `json:"user_id" op:"client,user-" min:"1" max:"9223372036854775807"`
 }
@@ -148,18 +148,18 @@ type Contract struct {
 type Audit struct {
 	Contract Contract     `json:"contract"`
 	Videos   []VideoAudit `json:"videos"`
-	Logged   Packed       `json:"logged" doc:"the op_id of every like and unlike that is durable"`
+	Logged   Packed       `json:"logged" doc:"the op_id of every like and unlike that is durable, packed: the numbers in ascending order, each as its difference to the one before (the first as it is), as an unsigned LEB128 varint, and all of that in base64 with padding. Nothing is the empty text. The README has an example"`
 	// Log is the topic, absent if the design has none.
-	Log []PartitionAudit `json:"log,omitempty" doc:"the log that carries interactions to the ledger; left out if there is none"`
+	Log []PartitionAudit `json:"log,omitempty" doc:"the log that carries interactions to the ledger, its partitions from 0; left out if there is none. Of a server that is judged by its URL it is not needed"`
 }
 
 // VideoAudit is one video at the end.
 type VideoAudit struct {
 	Video   uint64  `json:"video_id" min:"1" max:"9223372036854775807"`
-	Shards  int64   `json:"shards" doc:"counters of the video in a region"`
+	Shards  int64   `json:"shards" doc:"counters of the video in a region; 1 if it is not split"`
 	Counts  []int64 `json:"counts" doc:"what readers are told, one for each region"`
-	Members Packed  `json:"members" doc:"the users who like the video according to the counting store"`
-	Ledger  Packed  `json:"ledger" doc:"the users who like the video according to the durable store"`
+	Members Packed  `json:"members" doc:"the users who like the video according to the counting store, packed as logged is"`
+	Ledger  Packed  `json:"ledger" doc:"the users who like the video according to the durable store, packed as logged is; with one store the same as members"`
 	Viewers int64   `json:"viewers" doc:"about how many users have seen it"`
 }
 
@@ -168,7 +168,7 @@ type PartitionAudit struct {
 	Partition int32        `json:"partition" min:"0"`
 	Committed int64        `json:"committed" min:"0" doc:"the offset from which the ledger's worker would go on"`
 	First     int64        `json:"first" min:"0" doc:"the offset of the first record"`
-	Records   PackedEvents `json:"records" doc:"the records in the order of their offsets"`
+	Records   PackedEvents `json:"records" doc:"the records in the order of their offsets, without a gap: five unsigned LEB128 varints each, op_id, video_id, user_id, 1 for a like and 0 for an unlike, and the version from 1, of which the highest of a user and a video is true; all of that in base64 with padding"`
 }
 
 // Params are the workload's parameters.

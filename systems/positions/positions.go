@@ -48,7 +48,7 @@ type Tracker interface {
 type PingRequest struct {
 	ID     uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the ping's identity, the same in every attempt"`
 	Driver uint64 `json:"driver" op:"key,driver-" min:"1" max:"1000000"`
-	Seq    int64  `json:"seq" op:"arg" min:"1" max:"9007199254740991" doc:"counts the driver's pings, in the order in which they were made; they may come in another one"`
+	Seq    int64  `json:"seq" op:"arg" min:"1" max:"9007199254740991" doc:"counts the driver's pings, in the order in which they were made; each has its own, and they may come in another order"`
 	Lat    int64  `json:"lat_e7" min:"-900000000" max:"900000000" doc:"degrees, times ten million"`
 	Lon    int64  `json:"lon_e7" min:"-1800000000" max:"1800000000"`
 }
@@ -91,22 +91,22 @@ func API() *api.Table[Tracker] {
 		About: "The API of a service that knows where drivers are and were. stampede serves its own " +
 			"designs over\nit, and judges any server that implements it.\n\nWhat was acknowledged is " +
 			"shown, as the newest position and in tracks, within the time\nthat a scenario grants " +
-			"(fresh_within).",
+			"(fresh_within, 5 s unless it is set).",
 		Kinds: []api.Kind[Tracker]{
 			api.Op(KindPing, "POST /v1/pings", Tracker.Ping, api.About{
 				Summary: "Say where a driver is.", Detail: "A ping that is sent again is kept once.",
 				Reply: "It will be in the history.", Status: http.StatusAccepted,
 				Refuses: []error{ErrErased, ErrUnknownDriver, ErrOverloaded}}),
 			api.Op(KindLatest, "GET /v1/drivers/{driver}/latest", Tracker.Latest, api.About{
-				Summary: "Read the newest position of a driver.", Reply: "It, or the one before.",
-				Refuses: []error{ErrErased, ErrUnknownDriver}}),
+				Summary: "Read the newest position of a driver.", Refuses: []error{ErrErased, ErrUnknownDriver},
+				Reply: "It, or an older one, but none older than one that was shown before."}),
 			api.Op(KindTrack, "GET /v1/drivers/{driver}/track", Tracker.Track, api.About{
 				Summary: "Read where a driver was.",
 				Reply:   "What is in the history so far: nothing that was read before is missing.",
 				Refuses: []error{ErrErased, ErrUnknownDriver}}),
 			api.Op(KindErase, "DELETE /v1/drivers/{driver}", Tracker.Erase, api.About{
 				Summary: "Erase a driver.", Detail: "Once it is answered, no position of the driver can " +
-					"be read any more, wherever it was.",
+					"be read any more, wherever it was. Only a reset ends that.",
 				Reply: "The driver is erased, now or earlier.", Refuses: []error{ErrUnknownDriver}}),
 		},
 		Problems: []api.Problem{{Status: http.StatusGone, Is: ErrErased},
@@ -125,7 +125,7 @@ func API() *api.Table[Tracker] {
 
 // ResetRequest asks for a new beginning.
 type ResetRequest struct {
-	Drivers int `json:"drivers" min:"1" doc:"they are numbered from 1"`
+	Drivers int `json:"drivers" min:"1" doc:"they are numbered from 1; there are 100000 at most"`
 }
 
 // Audit is what can be read in the end: of the stores with all that the design still has, or of a
@@ -135,7 +135,7 @@ type Audit struct {
 	Newest  []NewestRow `json:"newest" doc:"the newest position of each driver, where riders look"`
 	// Places are where positions are beside these two.
 	Places []string  `json:"places" doc:"where else positions are, such as log and archive"`
-	Copies []CopyRow `json:"copies" doc:"of each of these places and each driver, how many positions can be read"`
+	Copies []CopyRow `json:"copies" doc:"of each of these places and each driver, how many positions can be read; none without a row"`
 	// Partial are places that have some of the positions only.
 	Partial []string `json:"partial_places,omitempty" doc:"which of these places have some of the positions only, such as dead letters"`
 

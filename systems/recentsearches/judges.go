@@ -42,7 +42,7 @@ func invariants(p Params) []check.Invariant {
 		s.State(SeenByAll, "a list that is shown has every change that was acknowledged as visible "+
 			"before, at the latest when the promised time was over", knowing(listsFresh(p))),
 		s.State(HistoryWhole, "a history that is shown has all the newest changes in their order, "+
-			"archived ones too", knowing(historiesFollow(p))),
+			"archived ones too, and those that were acknowledged as visible", knowing(historiesFollow(p))),
 		s.State(Settled, "when all is at rest, the list of each user is what follows from all changes; "+
 			"if there is a log or if terms are counted, these agree with the changes too",
 			knowing(listsSettled), knowing(logSettled)),

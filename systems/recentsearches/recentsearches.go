@@ -31,9 +31,9 @@ const (
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
 	// ErrUnavailable: a store that is written first is away, so that nothing was stored.
-	ErrUnavailable = sut.Refusal("unavailable", "searches cannot be kept now")
-	// ErrOverloaded: the API has no room for another search.
-	ErrOverloaded = sut.Refusal("overloaded", "the API has no room for another search")
+	ErrUnavailable = sut.Refusal("unavailable", "the stores cannot be reached now")
+	// ErrOverloaded: the API has no room for another request.
+	ErrOverloaded = sut.Refusal("overloaded", "the API has no room for another request")
 )
 
 // Recents is the domain interface: what users ask for.
@@ -47,14 +47,14 @@ type Recents interface {
 
 // SearchRequest says what a user searched for.
 type SearchRequest struct {
-	ID   uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the search's identity"`
+	ID   uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the search's identity, which no other request of any user has"`
 	User uint64 `json:"user" op:"key,user-" min:"1" max:"9007199254740991"`
-	Term string `json:"term" min:"1" max:"100" form:"text"`
+	Term string `json:"term" min:"1" max:"100" form:"text" doc:"terms are compared byte by byte"`
 }
 
 // ForgetRequest removes a term from a user's list.
 type ForgetRequest struct {
-	ID   uint64 `json:"-" query:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the forgetting's identity"`
+	ID   uint64 `json:"-" query:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the forgetting's identity, which no other request of any user has"`
 	User uint64 `json:"-" path:"user" op:"key,user-" min:"1" max:"9007199254740991"`
 	Term string `json:"-" query:"term" min:"1" max:"100" form:"text"`
 }
@@ -81,12 +81,12 @@ type HistoryRequest struct {
 // Kept is the answer to a change that will not be lost.
 type Kept struct {
 	Version int64 `json:"version" op:"value" min:"1" doc:"that of the change; a user's later changes have higher ones"`
-	Within  int64 `json:"visible_within_ms" min:"0" max:"10000" doc:"how soon every list shows it; 0 means already"`
+	Within  int64 `json:"visible_within_ms" min:"0" max:"10000" doc:"how soon every list and every history shows it; 0 means already"`
 }
 
 // List is what a user searched for lately.
 type List struct {
-	Version int64    `json:"version" op:"value" min:"0" doc:"that of the last change that it shows; 0 if there is none"`
+	Version int64    `json:"version" op:"value" min:"0" doc:"that of the user's last change that the list includes, a search or a forgetting; 0 if there is none"`
 	Terms   []string `json:"terms" doc:"the newest first, at most ten"`
 }
 
@@ -115,13 +115,13 @@ func API() *api.Table[Recents] {
 				Status: http.StatusCreated, Refuses: []error{ErrUnavailable, ErrOverloaded}}),
 			api.Op(KindForget, "DELETE /v1/users/{user}/recent", Recents.Forget, api.About{
 				Summary: "Forget a term.", Detail: "The history still says that it was searched for, and " +
-					"forgotten.",
+					"forgotten. Forgetting a term that is not in the list is a change too.",
 				Reply: "It will not be in the list.", Refuses: []error{ErrUnavailable, ErrOverloaded}}),
 			api.Op(KindRecent, "GET /v1/users/{user}/recent", Recents.Recent, api.About{
 				Summary: "Read the terms that a user searched for lately.", Reply: "They, as of some change."}),
 			api.Op(KindLogin, "POST /v1/logins", Recents.Login, api.About{
-				Summary: "Have a user's list at hand.", Detail: "Half of the users look at it soon.",
-				Reply: "The list."}),
+				Summary: "Have a user's list at hand.", Detail: "The server may prepare it: a read may follow.",
+				Reply: "The list, as a read of it answers."}),
 			api.Op(KindHistory, "GET /v1/users/{user}/history", Recents.History, api.About{
 				Summary: "Read a user's changes, archived ones too.", Reply: "The newest ones."}),
 		},
@@ -140,7 +140,7 @@ func API() *api.Table[Recents] {
 
 // ResetRequest asks for a new beginning.
 type ResetRequest struct {
-	Users int `json:"users" min:"1" doc:"they are numbered from 1"`
+	Users int `json:"users" min:"1" doc:"how many users there are, numbered from 1; no request names another"`
 }
 
 // Audit is what can be read in the end: of the stores, or of a foreign server's audit endpoint.
@@ -149,7 +149,7 @@ type Audit struct {
 	Lists   []ListRow   `json:"lists" doc:"the list of each user who changed it, as devices are shown it"`
 	// Log and Counts are those of a design that has them, else nil.
 	Log    []ChangeRow `json:"log,omitzero" doc:"what is in the log; left out if changes do not come to one first"`
-	Counts []CountRow  `json:"counts,omitzero" doc:"how many searches there were for each term; left out if nobody counts them"`
+	Counts []CountRow  `json:"counts,omitzero" doc:"how many searches there were for each term, by all users, forgotten later or not; left out if nobody counts them"`
 
 	seen *seen
 }

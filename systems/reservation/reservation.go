@@ -69,8 +69,8 @@ type HeldRequest struct {
 	ID       uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the request's identity, the same in every attempt"`
 	Resource uint64 `json:"resource" op:"key,resource-" min:"1" max:"100000"`
 	Guest    string `json:"guest" op:"client" min:"1" max:"40"`
-	Hold     uint64 `json:"hold_id" min:"1" max:"9223372036854775807"`
-	Version  int64  `json:"version" min:"1" doc:"the version that the last answer named"`
+	Hold     uint64 `json:"hold_id" min:"1" max:"9223372036854775807" doc:"of a hold of this guest and resource; any other is unknown_hold"`
+	Version  int64  `json:"version" min:"1" doc:"the version that the last answer named; any other is not_open"`
 }
 
 // Held is what the guest is told of a hold.
@@ -90,8 +90,8 @@ func API() *api.Table[Desk] {
 		System: "reservation", Title: "Reservation",
 		About: "The API of a service that holds and books places for some nights. stampede serves its " +
 			"own designs\nover it, and judges any server that implements it.\n" +
-			"A request that is sent again is answered as before, unless the hold or booking that it made " +
-			"has\nended since.",
+			"A request that is sent again is answered as before, even if the hold or booking has ended.\n" +
+			"Then sold_out, if it is true, is accepted for the hold, and not_open for the confirmation.",
 		Kinds: []api.Kind[Desk]{
 			api.Op(KindHold, "POST /v1/holds", Desk.Hold, api.About{Summary: "Hold a place for a stay.",
 				Detail: "All nights or none. The hold expires after hold_ttl_ms of the reset.",
@@ -155,8 +155,8 @@ const (
 
 // Contract is what a design promises. What allows more than ten seconds is not judged.
 type Contract struct {
-	ExpiryLagNS int64 `json:"expiry_lag_ns" min:"1" doc:"how long after its time a hold may end, in nanoseconds"`
-	ViewLagNS   int64 `json:"view_lag_ns" min:"0" doc:"how long a place that is free again may be called taken"`
+	ExpiryLagNS int64 `json:"expiry_lag_ns" min:"1" doc:"how long after its time a hold may end, in nanoseconds; until then its place may be called taken. With more than ten seconds expired-is-over and free-is-for-sale are NOT EXERCISED"`
+	ViewLagNS   int64 `json:"view_lag_ns" min:"0" doc:"how long a place that is free again may be called taken; 0 if never. With more than ten seconds free-is-for-sale is NOT EXERCISED"`
 }
 
 // Audit is the final truth of the stores, or of a foreign server's audit endpoint. Times are
@@ -172,17 +172,17 @@ type Audit struct {
 type HoldRow struct {
 	Hold        uint64 `json:"hold_id" min:"1"`
 	Resource    uint64 `json:"resource" min:"1"`
-	Unit        int    `json:"unit" min:"0"`
+	Unit        int    `json:"unit" min:"0" doc:"as its guest was told: 0 stays 0"`
 	First       int    `json:"first" min:"1"`
 	Nights      int    `json:"nights" min:"1" max:"1000"`
 	Guest       string `json:"guest"`
 	State       string `json:"state" enum:"held,confirmed,released,expired,cancelled"`
-	Version     int64  `json:"version" min:"1"`
-	HeldNS      int64  `json:"held_ns"`
+	Version     int64  `json:"version" min:"1" doc:"that of its last change"`
+	HeldNS      int64  `json:"held_ns" doc:"when it was made: its time counts from here. held_ns, confirmed_ns and ended_ns are the at_ns of their changes, or a little earlier"`
 	ConfirmOp   uint64 `json:"confirm_op" doc:"the op_id of the confirmation, 0 if there was none"`
-	ConfirmedNS int64  `json:"confirmed_ns" doc:"0 if it was not confirmed"`
+	ConfirmedNS int64  `json:"confirmed_ns" doc:"when it was confirmed, before its time was over; 0 if it was not"`
 	EndOp       uint64 `json:"end_op" doc:"the op_id of the release or cancellation, 0 if there was none"`
-	EndedNS     int64  `json:"ended_ns" doc:"0 if it has not ended"`
+	EndedNS     int64  `json:"ended_ns" doc:"when it was released, cancelled or expired; 0 if it has not ended"`
 }
 
 // NightRow is one night of one resource.
@@ -195,12 +195,12 @@ type NightRow struct {
 
 // Change is one change of a hold: the first one makes it, out of nothing.
 type Change struct {
-	Seq     int64  `json:"seq" fact:"seq"`
-	Hold    uint64 `json:"hold_id" fact:"name,op"`
+	Seq     int64  `json:"seq" fact:"seq" doc:"a number of its own, by which changes are ordered"`
+	Hold    uint64 `json:"hold_id" fact:"name,op" doc:"that of a row of holds, which is never 0"`
 	Before  string `json:"before" fact:"before" doc:"the state it was in, empty if it was not there"`
 	State   string `json:"state" fact:"state"`
-	Version int64  `json:"version" fact:"version"`
-	AtNS    int64  `json:"at_ns" fact:"from" doc:"after the change, and before another can follow from it"`
+	Version int64  `json:"version" fact:"version" doc:"each change of a hold adds one, an expiry too"`
+	AtNS    int64  `json:"at_ns" fact:"from" doc:"after the change, and before another can follow from it: a place may be held again at the time at which it was given back, and not earlier"`
 }
 
 // Params are the workload's parameters, and what the designs are opened for.

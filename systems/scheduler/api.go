@@ -24,11 +24,11 @@ func API() *api.Table[Scheduler] {
 		System: "scheduler", Title: "Scheduler",
 		About: "The API of a task scheduler. stampede serves its own designs over it, and judges any " +
 			"server\nthat implements it.\n\nTimes of tasks are business time. It begins at the " +
-			"reset's day with the first request, and runs\ntime_scale times as fast as the clock. Due " +
-			"times are rounded down to whole minutes\n(granularity_ms).\n\nA server with a token " +
+			"reset's day with the run's first POST\n/v1/tasks, and runs time_scale times as fast as " +
+			"the clock. The at of a task is rounded down to\ngranularity_ms.\n\nA server with a token " +
 			"requires it in every request except those for health and metrics, as\n" +
 			"\"Authorization: Bearer <token>\".\n\n" +
-			"Times of the audit (_us) are Unix microseconds of the server's clock.",
+			"Times of the audit (_us) are Unix microseconds of one clock, in the order of what happened.",
 		Kinds: []api.Kind[Scheduler]{
 			api.Op(KindAwait, "GET /v1/tasks/{id}/start", await, api.About{ID: "awaitStart",
 				Summary: "Wait until the first occurrence of a task has started.",
@@ -45,7 +45,7 @@ func API() *api.Table[Scheduler] {
 				Summary: "Read a task with its runs.", Reply: "The task."}),
 			api.Op(KindTasks, "GET /v1/tasks", tasksOf, api.About{ID: "list",
 				Summary: "List the newest tasks of a queue.",
-				Reply:   "At most 20 tasks, without their runs."}),
+				Reply:   "At most 20 tasks, the newest first, without their runs."}),
 		},
 		Problems: []api.Problem{{Status: http.StatusNotFound, Is: ErrUnknownTask},
 			{Status: http.StatusConflict, Is: ErrConflict}, {Status: http.StatusConflict, Is: ErrState},
@@ -62,8 +62,8 @@ func API() *api.Table[Scheduler] {
 			return ResetRequest{Day: day.UTC(), TimeScale: p.TimeScale,
 				GranularityMS: p.Granularity.D().Milliseconds()}, err
 		},
-		PendingMeans: "Optional. A server without it counts as at rest when its audit has no running " +
-			"task, and no\nwaiting or picked one that is not paused.",
+		PendingMeans: "Optional. Left are running tasks, and waiting or picked ones that are not " +
+			"paused; of those\nthat recur without end only due ones. Without the route, the audit says.",
 		Left: api.LeftIn(func(a *Audit) (int64, string) {
 			waiting, running := a.left()
 			return waiting + running, stillToRun(waiting, running)
@@ -86,9 +86,9 @@ func API() *api.Table[Scheduler] {
 
 // ResetRequest asks for a scheduler without tasks, whose day begins with the first request.
 type ResetRequest struct {
-	Day           time.Time `json:"day"`
-	TimeScale     float64   `json:"time_scale" min:"1"`
-	GranularityMS int64     `json:"granularity_ms" min:"1"`
+	Day           time.Time `json:"day" doc:"the business time at which it begins"`
+	TimeScale     float64   `json:"time_scale" min:"1" doc:"seconds of business time per second of the clock"`
+	GranularityMS int64     `json:"granularity_ms" min:"1" doc:"of business time; the at of a task is rounded down to multiples of it since 1970"`
 }
 
 // Micros is a duration that JSON has in microseconds.
@@ -113,7 +113,7 @@ type (
 	// ScheduledReply says until when a task's first occurrence waits.
 	ScheduledReply struct {
 		ID    uint64 `json:"id" op:"key" echo:"id" min:"1" max:"18446744073709551615"`
-		DueIn Micros `json:"due_in_us" op:"value"`
+		DueIn Micros `json:"due_in_us" op:"value" doc:"how long it is, on the clock, until the first occurrence is due; 0 if it is"`
 	}
 	// ChangeRequest changes a task.
 	ChangeRequest struct {

@@ -13,43 +13,43 @@ import (
 // clock, 0 for those that there are not.
 type Audit struct {
 	// Tasks are all rows, Runs all starts, in the order in which they began.
-	Tasks   []TaskAudit   `json:"tasks"`
+	Tasks   []TaskAudit   `json:"tasks" doc:"a row for each task, which stands for its current occurrence, or one for each occurrence"`
 	Runs    []RunAudit    `json:"runs" doc:"every start of an occurrence, in the order of the starts"`
-	Effects []EffectAudit `json:"effects"`
-	Changes []ChangeAudit `json:"changes"`
+	Effects []EffectAudit `json:"effects" doc:"what runs did to the world outside: one for each complete occurrence, and at most one for any other"`
+	Changes []ChangeAudit `json:"changes" doc:"the changes that were made, each once, however often it was sent; none that was refused"`
 	Fleet   []FleetAudit  `json:"fleet,omitempty"`
 	Scales  bool          `json:"scales,omitempty" doc:"whether an orchestrator scales the executors; fleet has the numbers that it wanted"`
 	// Now is the last moment at which anything started or ended, Begins when the day began; both
 	// are 0 before the first request.
-	Now    int64 `json:"now_us"`
-	Begins int64 `json:"begins_us"`
+	Now    int64 `json:"now_us" doc:"when a run last started or ended; 0 if none has"`
+	Begins int64 `json:"begins_us" doc:"when business time began; 0 if it has not"`
 	// StartSlackUS is how much later than the SLA the design promises to start a
 	// task, RescueSlackUS how much later than Params.RescueWithin it takes one back.
-	StartSlackUS  int64 `json:"start_slack_us" min:"0"`
-	RescueSlackUS int64 `json:"rescue_slack_us" min:"0"`
+	StartSlackUS  int64 `json:"start_slack_us" min:"0" doc:"how much later than the SLA the server may start a task, 20 s at most"`
+	RescueSlackUS int64 `json:"rescue_slack_us" min:"0" doc:"how much later than rescue_within the server may notice an expired lease, a minute at most"`
 }
 
 // TaskAudit is one row of the table tasks.
 type TaskAudit struct {
 	Task       uint64 `json:"task" min:"1"`
 	Occurrence int64  `json:"occurrence" min:"1"`
-	Origin     bool   `json:"origin"`
+	Origin     bool   `json:"origin" doc:"whether the request made the row; false for one of a later occurrence"`
 	Queue      string `json:"queue"`
 	Client     string `json:"client"`
-	Name       string `json:"name"`
+	Name       string `json:"name" doc:"the request's task"`
 	WorkMS     int64  `json:"work_ms"`
 	Fails      bool   `json:"fails,omitempty" doc:"whether its runs fail: as requested, until a user runs it again"`
 	Cron       string `json:"cron,omitempty"`
 	Zone       string `json:"zone,omitempty"`
 	Times      int64  `json:"times,omitempty"`
-	FirstUS    int64  `json:"first_us"`
-	CreatedUS  int64  `json:"created_us"`
+	FirstUS    int64  `json:"first_us" doc:"when occurrence 1 is due"`
+	CreatedUS  int64  `json:"created_us" doc:"when the row was made"`
 	DueUS      int64  `json:"due_us" doc:"when the occurrence is due that the row stands for"`
 	State      State  `json:"state" enum:"waiting,picked,running,done,failed,cancelled"`
 	Paused     bool   `json:"paused,omitempty"`
-	Stops      bool   `json:"stops,omitempty"`
+	Stops      bool   `json:"stops,omitempty" doc:"whether it was cancelled while it ran"`
 	Fence      int64  `json:"fence" doc:"the highest token that a run of the row has had"`
-	LeaseUS    int64  `json:"lease_us,omitempty"`
+	LeaseUS    int64  `json:"lease_us,omitempty" doc:"when the lease of a running task ends"`
 }
 
 // RunAudit is one row of the table runs.
@@ -58,18 +58,18 @@ type RunAudit struct {
 	Occurrence int64  `json:"occurrence" min:"1"`
 	Fence      int64  `json:"fence"`
 	Queue      string `json:"queue"`
-	DueUS      int64  `json:"due_us" min:"1"`
+	DueUS      int64  `json:"due_us" min:"1" doc:"when the occurrence was due"`
 	PickedUS   int64  `json:"picked_us" doc:"after the row was created and no later than the start; 0 if nobody picks"`
 	StartedUS  int64  `json:"started_us" min:"1"`
-	EndedUS    int64  `json:"ended_us,omitempty"`
-	LeaseUS    int64  `json:"lease_us,omitempty"`
+	EndedUS    int64  `json:"ended_us,omitempty" doc:"when it got its outcome"`
+	LeaseUS    int64  `json:"lease_us,omitempty" doc:"of a lost run: when its lease ended"`
 	// TurnedUS is when the run came to its end after its task had been taken back, and
 	// ended nothing.
-	TurnedUS int64 `json:"turned_us,omitempty"`
+	TurnedUS int64 `json:"turned_us,omitempty" doc:"of a run whose task was reclaimed: when it tried to end it, and was rejected"`
 	// LetGoUS is when its executor let go of the run, because it was told that the lease
 	// could not be renewed any more.
-	LetGoUS  int64  `json:"let_go_us,omitempty"`
-	Outcome  State  `json:"outcome,omitempty" enum:"done,failed,cancelled,lost,fenced"`
+	LetGoUS  int64  `json:"let_go_us,omitempty" doc:"of a run whose task was reclaimed: when its executor was refused another lease, and dropped it"`
+	Outcome  State  `json:"outcome,omitempty" enum:"done,failed,cancelled,lost,fenced" doc:"done, failed and cancelled if it ended its task; lost if the task was reclaimed from it or given back; fenced if it came to its end without the task, before it was noted as lost. Left out, like ended_us, while it runs"`
 	Executor string `json:"executor,omitempty" doc:"the name of the executor that claimed the task. All tasks of one claim have the same name, and executors that claim independently have different names. Without names nothing shows that executors competed, and one-effect and fenced-runs are not exercised"`
 }
 
@@ -83,16 +83,16 @@ type EffectAudit struct {
 
 // ChangeAudit is one row of the table changes.
 type ChangeAudit struct {
-	Op      uint64 `json:"op"`
+	Op      uint64 `json:"op" doc:"its op_id"`
 	Task    uint64 `json:"task"`
-	What    string `json:"what"`
-	Outcome State  `json:"outcome"`
+	What    string `json:"what" doc:"cancel, pause, resume or rerun"`
+	Outcome State  `json:"outcome" doc:"the state in the answer"`
 	AtUS    int64  `json:"at_us"`
 }
 
 // FleetAudit is one row of the table fleet.
 type FleetAudit struct {
-	Executors int64 `json:"executors"`
+	Executors int64 `json:"executors" doc:"how many an orchestrator wants from at_us on"`
 	AtUS      int64 `json:"at_us"`
 }
 

@@ -37,7 +37,8 @@ func TestClauses(t *testing.T) {
 	}
 	good := goodRun(t)
 	suttest.Clauses(t, p, good.copied, slices.Concat(slackCases(), besideCases(), sleeperCases(),
-		givenUpCases(t), faultCases(t), changeCases(t), toldCases(t), refusalCases(), fleetCases()))
+		givenUpCases(t), faultCases(t), changeCases(t), toldCases(t), refusalCases(), shownCases(),
+		fleetCases()))
 }
 
 // copied is the same evidence, to be changed.
@@ -436,6 +437,37 @@ func refusalCases() (list []clause) {
 				rec.Op = history.Op{ID: 1 << 60, Kind: c.kind, Key: taskName(rec.Op.ID &^ idMask)}
 			}
 			suttest.Deny(&rec, c.reason)
+			e.records = append(e.records, rec)
+		}, ""})
+	}
+	return list
+}
+
+// shownCases: what is shown of a task is what was said of it before.
+func shownCases() (list []clause) {
+	for _, c := range []struct {
+		name, of string        // what was said of the task
+		after    time.Duration // when it is read
+		state    State
+		runs     int64
+		want     check.Status
+	}{
+		{"cancelled", KindCancel, ms, Cancelled, 0, pass},
+		{"not yet cancelled", KindCancel, -ms, Waiting, 0, pass},
+		{"still waiting", KindCancel, ms, Waiting, 0, fail},
+		{"started", KindAwait, ms, Running, 1, pass},
+		{"not yet started", KindAwait, -ms, Waiting, 0, pass},
+		{"still not started", KindAwait, ms, Waiting, 0, fail},
+	} {
+		list = append(list, clause{NoPhantomRuns, "shown, " + c.name, c.want, func(e *evidence) {
+			rec := *suttest.PickFrom(e.records, theFirst, func(r *history.Record) bool {
+				return r.Op.Kind == c.of && r.Outcome == history.OK &&
+					(c.of != KindCancel || r.Reply.Key == string(Cancelled))
+			})
+			rec.Start = rec.End + c.after
+			rec.End = rec.Start + ms
+			rec.Op = history.Op{ID: 1 << 60, Kind: KindTask, Key: taskName(rec.Op.ID &^ idMask)}
+			rec.Reply = history.Reply{Key: string(c.state), Value: c.runs}
 			e.records = append(e.records, rec)
 		}, ""})
 	}

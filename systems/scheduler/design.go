@@ -9,9 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/api"
 	"stampede/harness/design"
 	"stampede/harness/stores"
-	"stampede/harness/sut"
 )
 
 //go:embed schema.sql
@@ -194,4 +194,4 @@ func pending(ctx context.Context, st *opened) (left int64, what string, err erro
 }
 
 // errBadTask: what is asked for can never be.
-var errBadTask = fmt.Errorf("no such time: %w", sut.ErrRefused)
+var errBadTask = fmt.Errorf("no such time: %w", api.ErrBadRequest)

@@ -57,7 +57,8 @@ type final struct {
 	// asked are the requests for tasks, nil until a judge observes the run.
 	asked      map[uint64]*asked
 	operations check.Operations
-	told       []history.Record // of starts that were waited for, and why something was refused
+	told       []history.Record            // of starts that were waited for, tasks, and refusals
+	known      map[settledAs]time.Duration // since when, by the run's clock
 	looks      []look
 	// low and high bound what the database's clock was ahead of the run's, if tied.
 	low, high int64
@@ -86,6 +87,12 @@ type asked struct {
 	// answer said; history.Never if there was none. From is when it was at the earliest, 0 if
 	// no answer said so.
 	from, due time.Duration
+}
+
+// settledAs is what cannot change any more: that a task is cancelled or, of KindAwait, has started.
+type settledAs struct {
+	task uint64
+	is   string
 }
 
 // look is what the gauge saw, and when.
@@ -212,6 +219,7 @@ func grouped[K comparable, T any](list []T, key func(*T) K) map[K][]*T {
 // observe reads the gauge, and has the history read for what was asked and told.
 func (f *final) observe(r *check.Run) {
 	f.asked, f.operations, f.now = map[uint64]*asked{}, check.Operations{}, f.Now
+	f.known = map[settledAs]time.Duration{}
 	for _, s := range r.Samples() {
 		if !s.Seen() {
 			continue
@@ -233,7 +241,15 @@ func (f *final) observe(r *check.Run) {
 		if rec.End != history.Never {
 			f.until = max(f.until, rec.End)
 		}
-		if rec.Outcome == history.Refused || rec.Outcome == history.OK && rec.Op.Kind == KindAwait {
+		answered := rec.Outcome == history.OK
+		is := settledAs{is: rec.Op.Kind}
+		if answered && (is.is == KindAwait || is.is == KindCancel && rec.Reply.Key == string(Cancelled)) {
+			is.task, _ = taskOf(rec.Op.Key)
+			if at, before := f.known[is]; !before || rec.End < at {
+				f.known[is] = rec.End
+			}
+		}
+		if rec.Outcome == history.Refused || answered && (is.is == KindAwait || is.is == KindTask) {
 			f.told = append(f.told, *rec)
 		}
 	})

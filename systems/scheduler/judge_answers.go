@@ -9,12 +9,16 @@ import (
 	"stampede/harness/sut"
 )
 
-// answers judges what those were told who waited for a start, or were refused.
+// answers judges what those were told who waited for a start, read a task, or were refused.
 func (j *judging) answers() {
 	for i := range j.told {
 		rec, wrong := &j.told[i], j.notRefused
 		task, _ := taskOf(rec.Op.Key) // 0 if it names none
-		if j.Checked(1); rec.Outcome == history.OK {
+		switch j.Checked(1); {
+		case rec.Outcome != history.OK:
+		case rec.Op.Kind == KindTask:
+			wrong = j.notShown
+		default:
 			wrong = j.notStarted
 		}
 		if why := wrong(rec, task); why != "" {
@@ -38,6 +42,22 @@ func (j *judging) notStarted(rec *history.Record, task uint64) string {
 			time.Duration(rec.Reply.Value), micros(late))
 	case j.tied && first.StartedUS > by && !sameDue(first.StartedUS, by):
 		return fmt.Sprintf("ended by %v; its task started at %v", moment(by), moment(first.StartedUS))
+	}
+	return ""
+}
+
+// notShown says what is wrong with what was shown of a task: that it is not cancelled, or has not
+// started, although somebody had been told so before.
+func (j *judging) notShown(rec *history.Record, task uint64) string {
+	before := func(is string) bool {
+		at, known := j.known[settledAs{task, is}]
+		return known && at < rec.Start
+	}
+	switch {
+	case before(KindCancel) && rec.Reply.Key != string(Cancelled):
+		return fmt.Sprintf("says that its task is %s, which was acknowledged as cancelled", rec.Reply.Key)
+	case before(KindAwait) && rec.Reply.Value == 0:
+		return "says that its task has no run, which somebody had been told has started"
 	}
 	return ""
 }

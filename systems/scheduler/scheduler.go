@@ -83,7 +83,7 @@ type Request struct {
 	Client string `json:"client" op:"client" min:"1" max:"256"`
 	Spec
 	// At is business time. It is cut down to the minute (Params.Granularity).
-	At time.Time `json:"at" op:"arg" doc:"when the task is due, or from when the expression applies"`
+	At time.Time `json:"at" op:"arg" doc:"business time: when the task is due or, with cron, the time after which it is due first"`
 	// Tries is how often it has been sent before, which only the workload knows.
 	Tries int `json:"-"`
 }
@@ -93,9 +93,9 @@ type Spec struct {
 	Task   string `json:"task" min:"1" max:"256"`
 	WorkMS int64  `json:"work_ms" min:"0" max:"1209600000" doc:"how long the task runs, in clock time"`
 	Fails  bool   `json:"fails,omitempty" doc:"the task fails until a user runs it again"`
-	Cron   string `json:"cron,omitempty" example:"0 9 * * 1-5" doc:"five fields of *, numbers, names such as MON, and ranges, lists and steps of them; left out if the task runs once. A range that runs backwards is refused. If both day of month and day of week are given (neither is *), either one is enough"`
+	Cron   string `json:"cron,omitempty" example:"0 9 * * 1-5" doc:"five fields of *, numbers, names such as MON, and ranges, lists and steps of them; left out if the task runs once. A range that runs backwards is refused. If both day of month and day of week are given (neither is *), either one is enough. The README has the other rules"`
 	Zone   string `json:"zone,omitempty" example:"Europe/Berlin" doc:"its time zone, such as Europe/Berlin; UTC if left out"`
-	Times  int64  `json:"times,omitempty" min:"0" doc:"number of occurrences; 0 means without end"`
+	Times  int64  `json:"times,omitempty" min:"0" doc:"number of occurrences of a task with cron; 0 means without end"`
 }
 
 // Check refuses times that can never be.
@@ -183,7 +183,7 @@ type Task struct {
 	Spec
 	Occurrence int64     `json:"occurrence" min:"1"`
 	Due        time.Time `json:"due" doc:"business time"`
-	State      State     `json:"state" op:"key" enum:"waiting,picked,running,done,failed,cancelled,stopping,paused"`
+	State      State     `json:"state" op:"key" enum:"waiting,picked,running,done,failed,cancelled,stopping,paused" doc:"a paused task has the state in which it was paused"`
 	Paused     bool      `json:"paused"`
 	Runs       []Run     `json:"runs,omitempty" op:"value" doc:"its starts, the first one first; left out in lists"`
 }
@@ -192,10 +192,10 @@ type Task struct {
 type Run struct {
 	Occurrence int64     `json:"occurrence"`
 	Fence      int64     `json:"fence"`
-	Due        time.Time `json:"due"`
-	Started    time.Time `json:"started"`
-	Ended      time.Time `json:"ended,omitzero"`
-	Outcome    State     `json:"outcome,omitempty"`
+	Due        time.Time `json:"due" doc:"business time"`
+	Started    time.Time `json:"started" doc:"clock time"`
+	Ended      time.Time `json:"ended,omitzero" doc:"clock time"`
+	Outcome    State     `json:"outcome,omitempty" doc:"as in the audit"`
 }
 
 // Params are the workload's and the scheduler's parameters. Those that are said

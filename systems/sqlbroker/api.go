@@ -45,8 +45,8 @@ func API() *api.Table[Broker] {
 			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{p.Queues, p.settings()}, err
 		},
-		PendingMeans: "Optional. A server without it counts as at rest when no queue has messages that " +
-			"are worked off.",
+		PendingMeans: "Optional. A server without it is at rest when its list of queues has nothing " +
+			"delayed or picked,\nand nothing ready in the first queues, as many as the parameter worked.",
 		Left: waitingIn, Audit: Audit{},
 		Types: map[reflect.Type]map[string]any{reflect.TypeFor[Receipts](): {"type": "array",
 			"items": map[string]any{"type": "string", "minLength": 1, "maxLength": maxReceiptBytes}}},
@@ -98,23 +98,23 @@ func messageKinds() []api.Kind[Broker] {
 			Refuses: []error{ErrUnknownQueue, ErrForbidden, ErrRateLimited}}),
 		api.Also(api.Op(KindAck, "POST /v1/messages/{queue}/ack", settles[SettleRequest](KindAck),
 			settling("Acknowledge messages.", "The messages are gone for good. A repeated acknowledgement "+
-				"is accepted again while the broker\nremembers them.")),
+				"is accepted again while the broker\nremembers them, which may be for as long as it likes.")),
 			"DELETE /v1/message/{queue}/{receipt}", ackOne, api.About{ID: "ackOne",
 				Summary: "Acknowledge one message.",
 				Detail:  "The receipt is that of its last delivery, and has not expired.",
 				Reply:   "The message is gone for good.", Status: http.StatusNoContent,
 				Refuses: []error{ErrStaleReceipt, ErrForbidden}}),
 		api.Op(KindExtend, "POST /v1/messages/{queue}/extend", settles[ExtendRequest](KindExtend),
-			settling("Keep messages for longer.", "The extension counts from now; it never shortens the "+
-				"time.")),
+			settling("Keep messages for longer.", "The extension counts from now, also a repeated one; it "+
+				"never shortens the time.")),
 		api.Op(KindRelease, "POST /v1/messages/{queue}/release", settles[SettleRequest](KindRelease),
-			settling("Release messages.", "They can be received again at once.")),
+			settling("Release messages.", "They can be received again at once, or are dead letters soon.")),
 	}
 }
 
 func settling(summary, detail string) api.About {
 	return api.About{Summary: summary, Detail: detail,
-		Reply:   "Which receipts were valid. At least one was.",
+		Reply:   "Which receipts were valid. At least one was. Those of an unknown queue are stale.",
 		Refuses: []error{ErrStaleReceipt, ErrForbidden}}
 }
 
@@ -131,7 +131,7 @@ func administrationKinds() []api.Kind[Broker] {
 			Reply:   counted, Refuses: ofQueues}),
 		api.Op(KindRedrive, "POST "+routeRedrive, countedIn(Broker.Redrive), api.About{
 			Summary: "Put the dead letters of a queue back into it.",
-			Detail:  "They are added at its end as if they had never been delivered.",
+			Detail:  "They are added at its end, ready, as if published now and never delivered.",
 			Reply:   counted, Refuses: ofQueues}),
 		api.Op(KindList, "GET "+routeQueues, list, api.About{
 			Summary: "List the queues with what is in them.", Reply: "The queues.", Refuses: []error{}}),
@@ -178,7 +178,7 @@ type (
 		OpID uint64 `json:"op_id,omitempty" op:"id" min:"0"`
 		QueueRequest
 		Receipts Receipts `json:"receipts" min:"1" max:"1000"`
-		ByMS     int64    `json:"by_ms,omitempty" min:"0" max:"86400000" doc:"for how long from now; required in an extension"`
+		ByMS     int64    `json:"by_ms,omitempty" min:"0" max:"86400000" doc:"for how long from now, at least 1; required in an extension, and without meaning elsewhere"`
 	}
 	// ExtendRequest is a Settlement that needs its time.
 	ExtendRequest struct{ SettleRequest }
@@ -344,15 +344,11 @@ func countedIn(
 func list(b Broker, ctx context.Context, _ struct{}) ([]QueueInfo, error) { return b.List(ctx) }
 
 // waitingIn says what is left to do at a server that does not say it itself: it is at rest
-// when its queues have nothing that consumers work off. This is no operation: it does not wait
-// for connections that operations without an answer hold.
+// when its queues have nothing delayed or picked, for it need not have consumers. This is no
+// operation: it does not wait for connections that operations without an answer hold.
 func waitingIn(
-	ctx context.Context, c *api.Client, params any,
+	ctx context.Context, c *api.Client, _ any,
 ) (left int64, what string, err error) {
-	p, err := sut.ParamsOf[Params](params)
-	if err != nil {
-		return 0, "", err
-	}
 	text, err := c.Ask(ctx, routeQueues)
 	if err != nil {
 		return 0, "", fmt.Errorf("listing the queues at %s: %w", c.Base(), err)
@@ -361,6 +357,6 @@ func waitingIn(
 	if err != nil {
 		return 0, "", err
 	}
-	left, what = p.waiting(list)
+	left, what = Params{}.waiting(list)
 	return left, what, nil
 }

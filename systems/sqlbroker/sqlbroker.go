@@ -118,8 +118,8 @@ type Publication struct {
 // Message is one message.
 type Message struct {
 	Body     string `json:"body" max:"65536"`
-	Group    uint64 `json:"group,omitempty" min:"0" max:"9223372036854775807" doc:"of a group, one message at a time is delivered, in the order of publication; 0 is none"`
-	Priority int    `json:"priority,omitempty" min:"-2147483648" max:"2147483647" doc:"messages with a higher one come first"`
+	Group    uint64 `json:"group,omitempty" min:"0" max:"9223372036854775807" doc:"of a group of this queue, one message at a time is delivered, in the order of publication, whatever the priorities and delays: a delayed one holds back those after it. 0 is none"`
+	Priority int    `json:"priority,omitempty" min:"-2147483648" max:"2147483647" doc:"messages with a higher one come first, except within a group"`
 	DelayMS  int64  `json:"delay_ms,omitempty" min:"0" max:"86400000" doc:"for how long the message cannot be received"`
 }
 
@@ -169,11 +169,11 @@ type Settled struct {
 // QueueSettings are what each queue has of its own.
 type QueueSettings struct {
 	VisibilityMS int64 `json:"visibility_ms" min:"1" max:"86400000" doc:"for how long a delivered message belongs to its consumer"`
-	MaxReceives  int   `json:"max_receives" min:"1" max:"1000" doc:"how often a message is delivered before it becomes a dead letter"`
-	RetentionMS  int64 `json:"retention_ms" min:"1" max:"2147483647000" doc:"the age at which a message becomes a dead letter"`
-	RatePerS     int   `json:"rate_per_s,omitempty" min:"0" max:"1000000" doc:"messages and receives a second that a server admits; 0 is no limit"`
+	MaxReceives  int   `json:"max_receives" min:"1" max:"1000" doc:"how often a message is delivered before it becomes a dead letter, which it does when the last delivery is released or times out, at once or a little later"`
+	RetentionMS  int64 `json:"retention_ms" min:"1" max:"2147483647000" doc:"the age at which a message that is not with a consumer becomes a dead letter"`
+	RatePerS     int   `json:"rate_per_s,omitempty" min:"0" max:"1000000" doc:"messages and receives a second, together, that a server admits; 0 is no limit"`
 	// Token is never told.
-	Token string `json:"token,omitempty" min:"16" max:"200" doc:"the token that requests about the queue must carry from now on, at the latest after a second. Choose it long and random; only its hash is kept. If left out, the token is not changed"`
+	Token string `json:"token,omitempty" min:"16" max:"200" doc:"the token that requests about the queue must carry from now on, at the latest after a second. Choose it long and random; only its hash is kept. If left out, the token is not changed. A reset has none, and no answer"`
 }
 
 // QueueInfo is a queue with what is in it.
@@ -230,7 +230,7 @@ type QueueAudit struct {
 	VisibilityNS   int64  `json:"visibility_ns" min:"1"`
 	MaxReceives    int    `json:"max_receives" min:"1"`
 	RetentionNS    int64  `json:"retention_ns" min:"1"`
-	RetentionAgeNS int64  `json:"retention_age_ns,omitempty" doc:"for how long retention_ns has had its value; 0 if nothing is in the queue. Without it no message of the queue is judged to be too old"`
+	RetentionAgeNS int64  `json:"retention_age_ns,omitempty" doc:"for how long retention_ns has had its value; 0 if no message is ready, delayed or picked. Without it no message of the queue is judged to be too old"`
 }
 
 // MessageAudit is one message.
@@ -243,7 +243,7 @@ type MessageAudit struct {
 	Receives int    `json:"receives" min:"0" doc:"how often it has been delivered"`
 	Redrives int    `json:"redrives,omitempty" min:"0" doc:"how often it has come back from the dead letters"`
 	AckedNS  int64  `json:"acked_at_ns,omitempty"`
-	AgeNS    int64  `json:"age_ns,omitempty" doc:"how old it is"`
+	AgeNS    int64  `json:"age_ns,omitempty" doc:"how old it is: since its publication, or since it came back from the dead letters"`
 	WaitsNS  int64  `json:"waits_ns,omitempty" doc:"for how long the message has been ready or delayed: since its publication, or since it came back from a consumer. Without it the message is not judged to be too old"`
 }
 
@@ -254,8 +254,8 @@ type DeadAudit struct {
 	Queue    string `json:"queue"`
 	Receives int    `json:"receives"`
 	Redrives int    `json:"redrives,omitempty"`
-	Reason   string `json:"reason" enum:"receives,retention"`
-	AgeNS    int64  `json:"age_ns" doc:"the message's age when it became a dead letter"`
+	Reason   string `json:"reason" enum:"receives,retention" doc:"where both are true, either"`
+	AgeNS    int64  `json:"age_ns" doc:"the message's age, as in age_ns of messages, when it became a dead letter"`
 }
 
 // EffectAudit is what a consumer has stored of a delivery.

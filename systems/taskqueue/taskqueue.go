@@ -52,25 +52,25 @@ type EnqueueRequest struct {
 	ID       uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the job's number, the same in every attempt"`
 	Tenant   string `json:"tenant" op:"client" min:"1" max:"40"`
 	Priority int64  `json:"priority" op:"arg" min:"1" max:"3" doc:"1 is the most urgent"`
-	Unique   string `json:"unique_key" op:"key" max:"40" doc:"empty: any number of such jobs"`
-	DelayMS  int64  `json:"delay_ms" min:"0" max:"3600000"`
+	Unique   string `json:"unique_key" op:"key" max:"40" doc:"of all jobs that are ready, waiting or running, whatever their tenants, one at most has it; empty: no key"`
+	DelayMS  int64  `json:"delay_ms" min:"0" max:"3600000" doc:"it is not claimed before created_ns and this; backoff-kept judges that"`
 
-	Fails  int64 `json:"fails" min:"0" max:"1000" doc:"the attempts up to this one fail, later ones succeed"`
-	Poison bool  `json:"poison" doc:"the handler can never do it, and fails with all that it was given with it"`
-	Calls  bool  `json:"calls" doc:"the handler calls the dependency"`
+	Fails  int64 `json:"fails" min:"0" max:"1000" doc:"attempts with a number up to this one fail, later ones succeed; a replay does not begin the numbers anew"`
+	Poison bool  `json:"poison" doc:"no attempt can succeed, whatever fails says: a call with it and others fails for all of them, one with it alone makes it dead at once"`
+	Calls  bool  `json:"calls" doc:"the handler of a design calls the dependency; other servers have none, and ignore this"`
 	WorkMS int64 `json:"work_ms" min:"0" max:"60000"`
 }
 
 // Enqueued is the answer.
 type Enqueued struct {
-	Job      string `json:"job" op:"key" min:"5" max:"30" example:"job-8"`
+	Job      string `json:"job" op:"key" min:"5" max:"30" example:"job-8" doc:"job- and its op_id, such as job-8"`
 	Priority int64  `json:"priority" op:"value" echo:"arg"`
 }
 
 // JobRequest is about a job.
 type JobRequest struct {
-	ID  uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807"`
-	Job uint64 `json:"-" path:"job" op:"key,job-" min:"1" max:"9223372036854775807"`
+	ID  uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"this operation's, not the job's"`
+	Job uint64 `json:"-" path:"job" op:"key,job-" min:"1" max:"9223372036854775807" doc:"the op_id of its enqueue"`
 }
 
 // nameOf is the name of a job.
@@ -92,12 +92,12 @@ func API() *api.Table[Jobs] {
 				Reply: "The job is stored for good.", Refuses: []error{ErrDuplicate}}),
 			api.Op(KindCancel, "DELETE /v1/jobs/{job}", Jobs.Cancel, api.About{
 				Summary: "Cancel a job that does not run.",
-				Detail:  "It waits for its first attempt, or for another one.",
+				Detail:  "It waits for its first attempt, or for another one. One that is cancelled is over.",
 				Reply:   "It does not start any more.",
 				Refuses: []error{ErrUnknownJob, ErrTooLate}}),
 			api.Op(KindReplay, "POST /v1/jobs/{job}/replay", Jobs.Replay, api.About{
-				Summary: "Try a dead letter again.",
-				Reply:   "It is tried as often as before, at most.",
+				Summary: "Try a dead letter again.", Reply: "It is tried as often as before, at most.",
+				Detail:  "A job whose unique key a live job has meanwhile is refused as not_dead.",
 				Refuses: []error{ErrUnknownJob, ErrNotDead}}),
 		},
 		Problems: []api.Problem{{Status: http.StatusNotFound, Is: ErrUnknownJob},
@@ -121,13 +121,13 @@ type ResetRequest struct {
 	MaxAttempts    int   `json:"max_attempts" min:"1" doc:"after so many a job is dead; a replay allows as many again"`
 	LeaseMS        int64 `json:"lease_ms" min:"1" doc:"for how long a claim is a worker's unless it renews it"`
 	BackoffFloorMS int64 `json:"backoff_floor_ms" min:"0" doc:"the shortest pause before another attempt"`
-	BackoffMS      int64 `json:"backoff_ms" min:"1" doc:"the longest pause after the first attempt; it doubles with each"`
+	BackoffMS      int64 `json:"backoff_ms" min:"1" doc:"the longest pause after the first attempt, and the first after a replay; it doubles with each"`
 	BackoffCapMS   int64 `json:"backoff_cap_ms" min:"1" doc:"the longest pause of all"`
 
 	TenantRate  float64 `json:"tenant_rate" min:"0" doc:"claims of a tenant in a second, without a limit if 0"`
 	TenantBurst int     `json:"tenant_burst" min:"1" doc:"claims of a tenant at once"`
 
-	ClaimsAtOnce int `json:"claims_at_once" min:"0" doc:"how many jobs all workers may claim at once; so many less urgent ones of its tenant may be claimed while a job is ready"`
+	ClaimsAtOnce int `json:"claims_at_once" min:"0" doc:"what is allowed, and no limit to obey: so many less urgent jobs of its tenant may be claimed while a job is ready, none if 0; all workers of a design claim so many at once"`
 	FairWithin   int `json:"fair_within" min:"1" doc:"by how many claims tenants may differ that both have their share of claims_at_once ready; tenant_burst more where they have rates"`
 }
 
@@ -167,12 +167,12 @@ type Audit struct {
 // JobRow is a job at the end.
 type JobRow struct {
 	ID        uint64 `json:"op_id" fact:"op" redis:"id" min:"1"`
-	Job       string `json:"job" fact:"name"`
+	Job       string `json:"job" fact:"name" doc:"job- and op_id"`
 	Tenant    string `json:"tenant" fact:"owner" redis:"tenant"`
 	Unique    string `json:"unique_key" fact:"key" redis:"unique"`
 	Priority  int64  `json:"priority" fact:"thing" redis:"priority"`
 	State     string `json:"state" fact:"state" redis:"state" enum:"ready,waiting,running,done,dead,cancelled"`
-	Attempts  int64  `json:"attempts" redis:"attempts" doc:"claims; a replay raises it to what was allowed until then"`
+	Attempts  int64  `json:"attempts" redis:"attempts" doc:"claims; a replay raises it to what was allowed until then, and the next claim is one more"`
 	Replays   int64  `json:"replays" fact:"version" redis:"replays"`
 	Reason    string `json:"reason" redis:"reason" enum:",attempts,poison" doc:"why it is dead"`
 	EndedBy   int64  `json:"ended_by" redis:"ended_by" doc:"the attempt that said that it is done, 0 if none did"`
@@ -187,11 +187,11 @@ type RunRow struct {
 	Attempt   int64  `json:"attempt" fact:"thing"`
 	Batch     string `json:"batch" doc:"names the claim, of all jobs that were claimed together"`
 	Size      int64  `json:"size" fact:"version" doc:"how many jobs the call had"`
-	Result    string `json:"result" fact:"state" enum:",ok,failed,poison,split,down" doc:"what the payload says; split if it failed because of some of its jobs, and parts of them are tried for themselves; empty if its worker did not come to an end"`
+	Result    string `json:"result" fact:"state" enum:",ok,failed,poison,split,down" doc:"what the payload says; split if it failed because of some of its jobs, and parts of them are tried for themselves; down in designs only, whose dependency can be; empty if its worker did not come to an end"`
 	AskedNS   int64  `json:"asked_ns" doc:"when the claim reached the store"`
 	ClaimedNS int64  `json:"claimed_ns" doc:"when the job was claimed; what limits a tenant's claims let it pass between asked_ns and this"`
-	FailedNS  int64  `json:"failed_ns" doc:"when the failure was stored, 0 if none was"`
-	NextNS    int64  `json:"next_ns" doc:"before which it may not be tried again"`
+	FailedNS  int64  `json:"failed_ns" doc:"when the failure was stored, also one that made the job dead; 0 if none was"`
+	NextNS    int64  `json:"next_ns" doc:"before which it may not be tried again; 0 if the failure made it dead, or there was none"`
 }
 
 // EffectRow is an effect of a handler.

@@ -62,7 +62,7 @@ type SearchRequest struct {
 	ID     uint64        `json:"-" query:"op_id" op:"id" default:"" min:"1" max:"9223372036854775807"`
 	Client uint64        `json:"-" query:"client" op:"client,client-" default:"1" min:"1" max:"9007199254740991"`
 	Query  string        `json:"-" query:"q" op:"key" min:"1" max:"400" form:"text" example:"reliable garden"`
-	Mode   analysis.Mode `json:"-" query:"mode" default:"and" enum:"and,or,phrase,prefix" doc:"documents have all words, one of them, all beside each other in one field, or all and one that begins like the last"`
+	Mode   analysis.Mode `json:"-" query:"mode" default:"and" enum:"and,or,phrase,prefix" doc:"documents have all words, one of them, all at these distances in one field, or all and a term that begins with the last; see The analysis in the README"`
 	Most   int           `json:"-" query:"n" default:"10" min:"1" max:"100" doc:"how many hits at most"`
 }
 
@@ -76,11 +76,11 @@ type Changed struct {
 type Found struct {
 	Generation int64  `json:"generation" op:"value" min:"0" doc:"the answer reflects every change up to this number, and none above"`
 	Hits       []Hit  `json:"hits" doc:"by score, the highest first; equal ones by document"`
-	DidYouMean string `json:"did_you_mean,omitempty" doc:"what was searched instead, in terms, because a word was in no document"`
+	DidYouMean string `json:"did_you_mean,omitempty" doc:"what was searched instead, in terms, because a word was in no document; left out if no word was replaced"`
 	// What the scores were reckoned from, by those who say that they use BM25F.
-	Documents   int64       `json:"documents,omitzero" min:"0" doc:"how many documents there are"`
-	Length      float64     `json:"mean_length,omitzero" min:"0" doc:"their mean length, in weighted terms"`
-	Frequencies []Frequency `json:"frequencies,omitempty" doc:"of each term that was searched for"`
+	Documents   int64       `json:"documents,omitzero" min:"0" doc:"how many documents there are, without those that are deleted or replaced; bm25f needs this, mean_length and frequencies"`
+	Length      float64     `json:"mean_length,omitzero" min:"0" doc:"their mean length, in weighted terms, to nine digits"`
+	Frequencies []Frequency `json:"frequencies,omitempty" doc:"of each term that was searched for, those of synonyms and prefixes too; what no document has may be left out"`
 }
 
 // Hit is a document that was found.
@@ -104,7 +104,7 @@ func API() *api.Table[Library] {
 				Reply:   "It is kept for good."}),
 			api.Op(KindDelete, "DELETE /v1/documents/{doc}", Library.Delete, api.About{
 				Summary: "Delete a document.",
-				Detail:  "Its version counts on: only a higher one brings the document back.",
+				Detail:  "One that is not there is deleted too: only a higher version brings it back.",
 				Reply:   "No search of this generation or a later one finds it."}),
 			api.Op(KindSearch, "GET /v1/search", Library.Search, api.About{
 				Summary: "Find documents.", Reply: "The best ones, as of some generation.",
@@ -131,14 +131,14 @@ type ResetRequest struct {
 
 // Audit is what can be read in the end: of the stores, or of a foreign server's audit endpoint.
 type Audit struct {
-	Scoring   string   `json:"scoring" enum:"bm25f,own" doc:"bm25f: by the formula in the README, its terms added in the order of their bytes, with the figures that an answer says; own: in any way, but not all the same"`
-	Corrects  bool     `json:"corrects" doc:"a word that is in no document is replaced, by the rules in the README"`
+	Scoring   string   `json:"scoring" enum:"bm25f,own" doc:"bm25f: to nine digits by the formula in the README, its terms added in the order of their bytes, with the figures that an answer says; own: in any way, but not all the same"`
+	Corrects  bool     `json:"corrects" doc:"a word that is in no document is replaced, by all the rules in the README; synonyms are searched for in any case"`
 	Log       []LogRow `json:"log" doc:"every change that was made, in any order"`
 	Documents []DocRow `json:"documents" doc:"what there is now, each once"`
 	// Generation is that of Documents.
 	Generation int64     `json:"generation" min:"0" doc:"of the documents"`
 	Gone       int64     `json:"gone" min:"0" doc:"how many versions that are deleted or replaced may still count in a frequency"`
-	Finds      []FindRow `json:"finds" doc:"what is found now for the last word of a title, of the newest two hundred versions that were indexed; and for its first word, of the newest twenty, ten hits, a hundred, and ten again"`
+	Finds      []FindRow `json:"finds" doc:"searches as of generation, a row each: for the last word of the title of each of the newest two hundred versions that were indexed, replaced and deleted ones too; for the newest twenty also for its first word, with n of 10, 100 and 10 again, in this order"`
 	Segments   []Segment `json:"segments,omitempty" doc:"the files that make up the index, of a server that has such"`
 
 	seen *seen
@@ -160,7 +160,7 @@ type DocRow struct {
 
 // FindRow is what is found for a word.
 type FindRow struct {
-	Query string `json:"query"`
+	Query string `json:"query" doc:"a word as it is in the title, between spaces; the mode is and"`
 	Most  int    `json:"n,omitzero" min:"0" max:"100" doc:"how many hits at most; 0 is ten"`
 	Found
 }

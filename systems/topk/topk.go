@@ -42,7 +42,7 @@ type Counter interface {
 type RecordRequest struct {
 	ID   uint64   `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the batch's number, the same in every attempt"`
 	AtMS int64    `json:"at_ms" op:"arg" min:"0" max:"253402300799999" doc:"when the events happened, in Unix milliseconds"`
-	Keys []uint64 `json:"keys" min:"1" max:"1000" doc:"a key for each event, from 1 to 9007199254740991"`
+	Keys []uint64 `json:"keys" min:"1" max:"1000" doc:"a key for each event, from 1 to 9007199254740991; 0 is a bad request, although the schema allows it"`
 }
 
 // maxKey is the highest key, which JSON can have everywhere.
@@ -74,7 +74,7 @@ type TopRequest struct {
 // Top is the answer.
 type Top struct {
 	Window int64     `json:"window" echo:"arg"`
-	Total  int64     `json:"total" op:"value" min:"0" doc:"how many events were counted so far: the items are of these"`
+	Total  int64     `json:"total" op:"value" min:"0" doc:"how many events of these windows were counted so far: the items are of these, and no count is above it"`
 	Items  []TopItem `json:"items" doc:"the highest count first, of equal ones the lowest key"`
 }
 
@@ -89,16 +89,16 @@ func API() *api.Table[Counter] {
 	return &api.Table[Counter]{
 		System: "topk", Title: "Heavy hitters",
 		About: "The API of a counter of heavy hitters. stampede serves its own designs over it, and " +
-			"judges any\nserver that implements it. A batch that is sent again is counted again; a server " +
-			"that finds out\nthat it is the same may count it once.",
+			"judges any\nserver that implements it.",
 		Kinds: []api.Kind[Counter]{
 			api.Op(KindRecord, "POST /v1/events", Counter.Record, api.About{
-				Summary: "Record a batch of events.", Detail: "The server answers when it is in the log.",
-				Reply: "How many events the batch has.", Status: http.StatusAccepted,
-				Refuses: []error{ErrOverloaded}}),
+				Summary: "Record a batch of events.", Reply: "How many events the batch has.",
+				Detail: "The server answers when it is in the log. A batch that is sent again may be counted " +
+					"again, or once by a server that knows its op_id. The audit's log has it as often.",
+				Status: http.StatusAccepted, Refuses: []error{ErrOverloaded}}),
 			api.Op(KindTop, "GET /v1/top", Counter.Top, api.About{
 				Summary: "Read the most frequent keys of some windows.",
-				Reply:   "What is counted so far."}),
+				Reply:   "What is counted so far.", Refuses: []error{}}),
 		},
 		Problems: []api.Problem{{Status: http.StatusTooManyRequests, Is: ErrOverloaded}},
 		MaxBody:  64 << 10,
@@ -116,11 +116,11 @@ func API() *api.Table[Counter] {
 // ResetRequest asks for a new beginning.
 type ResetRequest struct {
 	WindowMS int64    `json:"window_ms" min:"1" doc:"the length of a window, in event time"`
-	Span     int      `json:"span" min:"1" doc:"how many windows the audit has the top of, besides one"`
+	Span     int      `json:"span" min:"1" doc:"of how many windows together the audit has the top, besides that of each alone"`
 	K        int      `json:"k" min:"1" doc:"how many keys the audit has of each"`
 	Error    float64  `json:"error" min:"0" doc:"how far an estimate may be off at most, as a share of the events"`
 	Misses   float64  `json:"misses" min:"0" doc:"of what share of the keys it may be further off"`
-	Probes   []uint64 `json:"probes" doc:"keys of which the audit has an estimate in each window"`
+	Probes   []uint64 `json:"probes" doc:"keys, at most 1000, of which the audit has an estimate in each window"`
 }
 
 // Audit is the final truth of the stores, or of a foreign server's audit endpoint.
@@ -128,10 +128,10 @@ type Audit struct {
 	Contract Contract   `json:"contract"`
 	Cost     Cost       `json:"cost" doc:"shown, not judged"`
 	Log      []BatchRow `json:"log" doc:"every batch in the log, as often as it is there"`
-	Windows  []PaneRow  `json:"windows" doc:"every window that has events"`
-	Top      []TopRow   `json:"top" doc:"the k most frequent keys of each window, and of the span of windows that end with it, the highest first"`
+	Windows  []PaneRow  `json:"windows" doc:"every window that has events, once"`
+	Top      []TopRow   `json:"top" doc:"for each window that has events, the k most frequent keys of it alone, and of the span of windows that end with it, some of which may have no events; the highest count first, of equal ones the lowest key; if the span is 1, these are the same rows and there once"`
 	// Estimates are of the keys in the top of a window, and of the probes.
-	Estimates []EstimateRow `json:"estimates" doc:"of the keys in the top of each window, and of the probes, each once"`
+	Estimates []EstimateRow `json:"estimates" doc:"for each window that has events, of the probes and of the keys in the top of it alone, each once; keys that are only in the top of its span need none"`
 
 	truth *truth
 }
@@ -139,7 +139,7 @@ type Audit struct {
 // Contract is how good the estimates are. An exact design declares zeros.
 type Contract struct {
 	Under  float64 `json:"under" min:"0" doc:"how far an estimate is too low at most, as a share of the events"`
-	Over   float64 `json:"over" min:"0" doc:"how far it is too high at most"`
+	Over   float64 `json:"over" min:"0" doc:"how far it is too high at most; under and over add up to the error of the reset at most"`
 	Misses float64 `json:"misses" min:"0" doc:"of what share of the keys it may be further off"`
 }
 
@@ -164,13 +164,13 @@ type PaneRow struct {
 	Events  int64 `json:"events" doc:"the exact number of events"`
 	Uniques int64 `json:"uniques" doc:"how many keys, such as by HyperLogLog; it may be 1 and 4.87 % of them too high or too low"`
 	Approx  int64 `json:"approx" doc:"how many events, such as by a Morris counter; it may be 1 and 6.63 % of them too high or too low"`
-	Shards  int   `json:"shards" doc:"how many panes were merged"`
+	Shards  int   `json:"shards" doc:"how many panes were merged; 1 if the server has no partitions"`
 }
 
 // TopRow is a key in the top of some windows.
 type TopRow struct {
 	Window int64  `json:"window" doc:"the last window"`
-	Span   int    `json:"span"`
+	Span   int    `json:"span" doc:"1, or that of the reset"`
 	Key    uint64 `json:"key"`
 	Count  int64  `json:"count"`
 }
@@ -180,7 +180,7 @@ type EstimateRow struct {
 	Window  int64  `json:"window"`
 	Key     uint64 `json:"key"`
 	Count   int64  `json:"count" doc:"of the merged summaries"`
-	OnePass int64  `json:"one_pass" doc:"of one summary to which the whole log was added"`
+	OnePass int64  `json:"one_pass" doc:"of one summary to which all of the window's log was added; the same as count if the server has no partitions"`
 }
 
 // Params are the workload's parameters, and what the designs are opened for.

@@ -18,9 +18,9 @@ func API() *api.Table[Pipeline] {
 		System: "views", Title: "Video views",
 		About: "The API of a pipeline that counts views of videos from the heartbeats of those who " +
 			"watch\nthem. stampede serves its own designs over it, and judges any server that " +
-			"implements it.\n\nAll heartbeats of a session are in one partition of the log. A view is " +
-			"the first heartbeat at which a\nsession has reached the least watch time of the rules, if " +
-			"no rule rejects it.",
+			"implements it.\n\nA session is one user's, of one video, and in one partition of the log. " +
+			"A view is the first\nheartbeat at which it has reached the least watch time of the rules, " +
+			"if no rule rejects it.",
 		Kinds: []api.Kind[Pipeline]{
 			api.Op(KindHeartbeat, "POST /watchtime", Pipeline.Watch, api.About{ID: "watch",
 				Summary: "Report how much of a video has been watched so far.",
@@ -30,12 +30,12 @@ func API() *api.Table[Pipeline] {
 				Summary: "Read how often a video was viewed.", Reply: "The count."}),
 			api.Op(KindRules, "PUT /v1/rules", Pipeline.SetRules, api.About{ID: "setRules",
 				Summary: "Put rules into force.",
-				Detail: "They decide heartbeats that enter the log after a delay, which is at most the " +
-					"interval at\nwhich rules are loaded. The server assigns the version.",
+				Detail: "They decide what enters the log from now on, or from at most rules_reload (a minute " +
+					"of event time)\nlater on. Each request makes a version of its own.",
 				Reply: "The version of the rules."}),
 			api.Op(KindReprocess, "POST /v1/reprocess", Pipeline.Reprocess, api.About{
 				Summary: "Recount the whole log into a new generation of counts.",
-				Reply:   "The number of the generation. Readers see it once it has caught up.",
+				Reply:   "The number of a new generation, which readers see once it has caught up.",
 				Status:  http.StatusAccepted}),
 		},
 		Problems: []api.Problem{{Status: http.StatusNotFound, Is: ErrUnknownVideo},
@@ -51,7 +51,7 @@ func API() *api.Table[Pipeline] {
 		Audit:        Audit{},
 		Types: map[reflect.Type]map[string]any{reflect.TypeFor[PositionText](): {"type": "string",
 			"pattern":     "^[0-9]+/[0-9]+/[0-9]+$",
-			"description": "partition, offset and index in the record"}},
+			"description": "partition, offset and index in the record, each from 0"}},
 	}
 }
 
@@ -63,9 +63,9 @@ type (
 		ID        uint64    `json:"event_id" op:"id" min:"1" max:"18446744073709551615" doc:"the heartbeat's identity, the same in every attempt"`
 		Video     string    `json:"video_id" op:"key" min:"1" max:"256"`
 		User      string    `json:"user_id" op:"client" min:"1" max:"256"`
-		Session   string    `json:"session_id" min:"1" max:"256"`
+		Session   string    `json:"session_id" min:"1" max:"256" doc:"one user's, of one video"`
 		Timestamp time.Time `json:"timestamp" op:"arg" doc:"the event time, to the millisecond"`
-		Watched   float64   `json:"watch_duration" min:"0" max:"86400" doc:"how much of the session has been watched so far, in seconds"`
+		Watched   float64   `json:"watch_duration" min:"0" max:"86400" doc:"how much of the session has been watched so far, in seconds, to the millisecond"`
 		Device    string    `json:"device,omitempty" max:"256"`
 		IP        string    `json:"ip" min:"1" max:"256"`
 	}
@@ -89,8 +89,8 @@ type (
 	}
 	// ResetRequest asks for an empty log, with videos made by creator-1, creator-2 and so on.
 	ResetRequest struct {
-		Videos        int   `json:"videos" min:"1" doc:"they are named video-1 and so on"`
-		CountWindowMS int64 `json:"count_window_ms" min:"1"`
+		Videos        int   `json:"videos" min:"1" doc:"they are named video-1 and so on; the creator of video-1 is the user creator-1, and so on"`
+		CountWindowMS int64 `json:"count_window_ms" min:"1" doc:"length of the windows of counts, in event time"`
 		Rules         Rules `json:"rules"`
 	}
 )

@@ -17,44 +17,44 @@ type Audit struct {
 	Watch Log `json:"watch_events"`
 	Valid Log `json:"valid_events"`
 	// Rules are all versions, Creators says who made each video.
-	Rules    []Rules           `json:"rules"`
-	Creators map[string]string `json:"creators"`
+	Rules    []Rules           `json:"rules" doc:"all versions"`
+	Creators map[string]string `json:"creators" doc:"the creator of each video, as the reset has them"`
 	// Drops is what the filter says that it turned away.
-	Drops    []DropAudit     `json:"drops"`
-	Progress []ProgressAudit `json:"progress"`
+	Drops    []DropAudit     `json:"drops" doc:"how many events were rejected"`
+	Progress []ProgressAudit `json:"progress" doc:"how far each stage has read each partition"`
 	// Counts are the windows, Totals the sums, of each generation.
-	Counts      []CountAudit      `json:"counts"`
-	Totals      []TotalAudit      `json:"totals"`
-	Generations []GenerationAudit `json:"generations"`
+	Counts      []CountAudit      `json:"counts" doc:"windows with views, of every generation"`
+	Totals      []TotalAudit      `json:"totals" doc:"of every generation, each video that has a view in it"`
+	Generations []GenerationAudit `json:"generations" doc:"in ascending order; the first is there and live from the reset"`
 	// RedisLog is Redis' setting appendonly: "yes" if it keeps a log of its
 	// memory, which survives the end of its process; "" if it does not tell. Unused says that
 	// nothing was decided by what Redis has.
-	RedisLog string `json:"redis_appendonly,omitempty"`
+	RedisLog string `json:"redis_appendonly,omitempty" doc:"the setting of the Redis in which decisions are kept, or unused if there is none; it tells which faults may lose them"`
 	// CountWindowMS is the length of a window of counts, in milliseconds.
-	CountWindowMS int64 `json:"count_window_ms" min:"1"`
+	CountWindowMS int64 `json:"count_window_ms" min:"1" doc:"as in the reset"`
 }
 
 // DropAudit is one row of the table drops.
 type DropAudit struct {
 	Partition int32  `json:"partition"`
 	Video     string `json:"video"`
-	Reason    string `json:"reason"`
+	Reason    string `json:"reason" doc:"bot, creator, short, duplicate, continued, repeat or ip-rate"`
 	Events    int64  `json:"events"`
 }
 
 // ProgressAudit is one row of the table progress.
 type ProgressAudit struct {
-	Stage      string `json:"stage"`
-	Generation int64  `json:"generation"`
+	Stage      string `json:"stage" doc:"filter, which reads watch_events, or counter, which reads valid_events"`
+	Generation int64  `json:"generation" doc:"the counter's; the filter has 0"`
 	Partition  int32  `json:"partition"`
-	Next       int64  `json:"next_offset"`
+	Next       int64  `json:"next_offset" doc:"the first offset of the partition that was not read"`
 }
 
 // CountAudit is one window of one video, over all shards.
 type CountAudit struct {
 	Generation int64  `json:"generation"`
 	Video      string `json:"video"`
-	WindowMS   int64  `json:"window_ms"` // where it starts, Unix milliseconds
+	WindowMS   int64  `json:"window_ms" doc:"where the window begins, a multiple of count_window_ms, in Unix milliseconds"`
 	Views      int64  `json:"views"`
 }
 
@@ -63,18 +63,18 @@ type CountAudit struct {
 type TotalAudit struct {
 	Generation int64  `json:"generation"`
 	Video      string `json:"video"`
-	Views      int64  `json:"views"`
-	Shown      int64  `json:"shown"`
+	Views      int64  `json:"views" doc:"the sum of its windows"`
+	Shown      int64  `json:"shown" doc:"what readers of the generation are told; at rest the same"`
 }
 
 // GenerationAudit is one counting of the log.
 type GenerationAudit struct {
 	Generation int64 `json:"generation"`
 	// Live says that readers have come to see it.
-	Live bool `json:"live"`
+	Live bool `json:"live" doc:"readers see it, or saw it before it was retired"`
 	// Retired says that a later one took its place, so that nobody counts it
 	// any more.
-	Retired bool `json:"retired,omitempty"`
+	Retired bool `json:"retired,omitempty" doc:"a later one took its place, and it is not counted any more; what it has is compared with the log up to its next_offset"`
 }
 
 // audit reads the topics as a whole, and the tables in one snapshot.

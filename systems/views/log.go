@@ -14,9 +14,9 @@ import (
 // everything compressed. A million events take some 15 MB.
 type Log struct {
 	// Partitions is how many there are, Events how many events they hold.
-	Partitions int    `json:"partitions" min:"0"`
+	Partitions int    `json:"partitions" min:"0" doc:"at least one, as many in both logs"`
 	Events     int    `json:"events" min:"0"`
-	Columns    []byte `json:"columns" doc:"a deflate stream (RFC 1951) of unsigned LEB128 varints; differences are zigzag-encoded. First the texts: their number, and for each its length and bytes. Then for each partition: the number of its events; the columns offset, index, event_id, timestamp and watch_duration in milliseconds, version of the rules, and source, each as differences to the event before, the first to 0; and video, user, session, ip, device as numbers of texts. The source of an event in valid_events is its position in watch_events, offset times 4096 plus index; in watch_events it is 0"`
+	Columns    []byte `json:"columns" doc:"a deflate stream (RFC 1951) of unsigned LEB128 varints; differences are of 64 bits, wrap around and are zigzag-encoded. First the texts: their number, and for each its length in bytes and the bytes. Then for each partition: the number of its events, which are in the order of offset and index; the columns offset, index, event_id, timestamp (Unix) and watch_duration in whole milliseconds, version of the rules, and source, each as differences to the event before, the first to 0; and the columns video, user, session, ip and device (an empty text if left out) as numbers of texts, which begin at 0. The source of an event in valid_events is its position in watch_events, offset times 4096 plus index; in watch_events it is 0"`
 }
 
 // Logged is an event as it lies in a topic.

@@ -2,11 +2,11 @@ package views
 
 // Rules say which heartbeat is a view. A set of rules never changes; new ones get the next version.
 type Rules struct {
-	Version        int64    `json:"version,omitempty" min:"0" doc:"given by the store, from 1"`
-	MinWatchMS     int64    `json:"min_watch_ms" min:"0" max:"86400000" doc:"how long a session must have been watched"`
-	RepeatWindowMS int64    `json:"repeat_window_ms" min:"1" max:"86400000" doc:"the window in which a user has one view of a video"`
+	Version        int64    `json:"version,omitempty" min:"0" doc:"given by the server: 1 for those of the reset, then 2 and so on; what a request has here is ignored"`
+	MinWatchMS     int64    `json:"min_watch_ms" min:"0" max:"86400000" doc:"how long a session must have been watched, at least"`
+	RepeatWindowMS int64    `json:"repeat_window_ms" min:"1" max:"86400000" doc:"length of the aligned windows in which a user has one view of a video"`
 	IPViews        int64    `json:"ip_views" min:"1" max:"1000000" doc:"how many views an address has in ip_window_ms"`
-	IPWindowMS     int64    `json:"ip_window_ms" min:"1" max:"86400000"`
+	IPWindowMS     int64    `json:"ip_window_ms" min:"1" max:"86400000" doc:"length of the aligned windows of ip_views"`
 	Blocked        []string `json:"blocked,omitempty" doc:"addresses whose heartbeats never count"`
 	Creators       bool     `json:"creators" doc:"whether creators' own views are rejected"`
 }

@@ -501,6 +501,8 @@ func TestClauses(t *testing.T) {
 		{writeheavy.ShedAsTold, "nobody was shed", check.Undecided, asOfNow(nothing), "nothing was shed"},
 		{writeheavy.ShedAsTold, "the log is elsewhere", check.Undecided,
 			func(e *evidence) { e.Audit.Contract.Sheds = true }, "no single process has the log"},
+		{writeheavy.ShedAsTold, "somebody is told, and there is no log", check.Undecided,
+			func(e *evidence) { suttest.Deny(&e.Records[0], writeheavy.ErrShed) }, "has the log"},
 		{writeheavy.ShedAsTold, "once", check.Undecided, shed("low refused"), "class was refused twice"},
 		{writeheavy.ShedAsTold, "each class, the least important first", check.Held,
 			shed("low refused", "normal refused", "high refused", "normal refused", "high dropped"),

@@ -114,7 +114,7 @@ type ReadRequest struct {
 
 // Value is the answer.
 type Value struct {
-	Key   uint64 `json:"key" echo:"key"`
+	Key   uint64 `json:"key" echo:"key" min:"1" doc:"the one that was asked for"`
 	Value int64  `json:"value" op:"value"`
 	AsOf  int64  `json:"as_of" doc:"the value has every add up to this position and no other; 0 where it is as of now"`
 }
@@ -130,12 +130,12 @@ func API() *api.Table[Counters] {
 				Summary: "Add to a counter.",
 				Detail: "What is acknowledged is durable, unless the audit declares how much a node " +
 					"that dies may lose.",
-				Reply: "It is added, or will be.", Refuses: []error{ErrRejected, ErrShed}}),
+				Reply: "It is added or, with as_of, will be.", Refuses: []error{ErrRejected, ErrShed}}),
 			api.Op(KindBatch, "POST /v1/batches", Counters.Batch, api.About{
 				Summary: "Make several adds, each for itself.", Reply: "What became of each.",
 				Refuses: []error{ErrShed}}),
 			api.Op(KindRead, "GET /v1/counters/{key}", Counters.Read, api.About{
-				Summary: "Read a counter.", Reply: "Its value."}),
+				Summary: "Read a counter.", Reply: "Its value, 0 before any add.", Refuses: []error{}}),
 		},
 		Problems: []api.Problem{
 			{Status: http.StatusUnprocessableEntity, Is: ErrRejected},
@@ -155,15 +155,15 @@ func API() *api.Table[Counters] {
 
 // ResetRequest asks for a new beginning.
 type ResetRequest struct {
-	Accepted int64 `json:"accepted" min:"0" doc:"how many acknowledged adds a node that dies may lose, at most"`
+	Accepted int64 `json:"accepted" min:"0" doc:"the most that the audit's contract may declare as accepted; a server that loses nothing declares 0"`
 }
 
 // Audit is the final truth of the stores, or of a foreign server's audit endpoint.
 type Audit struct {
 	Contract Contract     `json:"contract"`
 	Ops      []OpRow      `json:"ops" doc:"every add that is in a counter"`
-	Counters []CounterRow `json:"counters"`
-	Dead     []DeadRow    `json:"dead" doc:"the dead letters: adds that no attempt can make"`
+	Counters []CounterRow `json:"counters" doc:"one or more rows for each key, which are added up; one of value 0 may be left out"`
+	Dead     []DeadRow    `json:"dead" doc:"the dead letters: adds that no attempt can make; one that was acknowledged has to be here, one that was answered rejected may be"`
 	Log      []LogRow     `json:"log,omitempty" doc:"every add that was taken in, as often as it is there, of a design with a log"`
 	Partials []PartialRow `json:"partials,omitempty" doc:"the partial sums that were applied, of a tree"`
 	Batches  []BatchRow   `json:"batches,omitempty" doc:"the batches that were written, where they are noted"`
@@ -173,7 +173,7 @@ type Audit struct {
 	Sides     []Side     `json:"sides,omitempty" doc:"the counters at each shard, of such a design"`
 	Turned    int64      `json:"turned_away,omitempty" min:"0" doc:"how many requests came to a shard that was no longer the owner, and were sent on"`
 
-	Decisions []Decision `json:"decisions,omitempty" doc:"what became of each attempt at an add before any work, in order, of a design that sheds and is one process"`
+	Decisions []Decision `json:"decisions,omitempty" doc:"what became of each attempt at an add before any work, in order, of a design that sheds and is one process; left out, shed-as-told is not judged"`
 
 	truth *truth
 }
@@ -181,11 +181,11 @@ type Audit struct {
 // Contract is what a design promises.
 type Contract struct {
 	Accepted int64 `json:"accepted" min:"0" doc:"how many acknowledged adds a node that dies may lose at most"`
-	AsOf     bool  `json:"as_of" doc:"whether reads say up to which position they are"`
+	AsOf     bool  `json:"as_of" doc:"whether reads say up to which position they are, and may lack newer adds; if not, a read has every add that was acknowledged before it was sent"`
 	Moves    bool  `json:"moves,omitempty" doc:"whether ranges of keys move between shards under load"`
-	Attempts int64 `json:"attempts" min:"0" doc:"how often a dead letter was tried alone, at least"`
+	Attempts int64 `json:"attempts" min:"0" doc:"how often a dead letter was tried alone, at least; 0 where there are none"`
 
-	Sheds  bool    `json:"sheds,omitempty" doc:"whether adds are refused before any work when too many come"`
+	Sheds  bool    `json:"sheds,omitempty" doc:"whether adds are refused before any work when too many come; a server may answer 429 without it"`
 	Bursts []int64 `json:"bursts,omitempty" doc:"how many adds of each class, the most important first, are taken at most between two that are refused of a more important class, if none of that or of a more important one is taken in between; left out where classes are not told apart"`
 	Async  int64   `json:"async_ms,omitempty" min:"0" doc:"for how many milliseconds before the database dies an acknowledged add may not be on its disk; what is lost then is what came last"`
 }
@@ -202,7 +202,7 @@ type OpRow struct {
 // CounterRow is a counter, or a part of one.
 type CounterRow struct {
 	Key   uint64 `json:"key" min:"1"`
-	Shard int64  `json:"shard"`
+	Shard int64  `json:"shard" doc:"any number"`
 	Value int64  `json:"value"`
 }
 

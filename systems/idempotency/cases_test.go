@@ -177,6 +177,7 @@ func answerCases() []verdictCase {
 	}
 	body := func(r *history.Record) { r.Reply.Body = []byte(`{"customer":"eve"}`) }
 	denied := func(r *history.Record) { suttest.Deny(r, idem.ErrOtherBody) }
+	busy := func(r *history.Record) { suttest.Deny(r, idem.ErrInProgress) }
 	const text = "told at 505ms that its key was used for another request"
 	return []verdictCase{
 		{same, "asked again", pass, told(500*ms, func(*history.Record) {}), ""},
@@ -187,9 +188,8 @@ func answerCases() []verdictCase {
 		{same, "another customer when it may be forgotten", pass, told(995*ms, body), ""},
 		{same, "denied", fail, told(500*ms, denied), text},
 		{same, "denied when it may be forgotten", pass, told(995*ms, denied), ""},
-		{same, "turned away", pass, told(500*ms, func(r *history.Record) {
-			suttest.Deny(r, idem.ErrInProgress)
-		}), ""},
+		{same, "in progress after it was answered", fail, told(500*ms, busy), text},
+		{same, "in progress before", pass, func(e *evidence) { busy(e.again(bobsCharge, 12*ms)) }, ""},
 		{same, "denied before it was acknowledged", pass, func(e *evidence) {
 			denied(e.again(bobsCharge, 12*ms))
 		}, ""},

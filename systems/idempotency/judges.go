@@ -116,10 +116,12 @@ type answer struct {
 }
 
 // answers are those to the requests of each operation, or with each key, in the order in which
-// they came; first is when the earliest of them was sent, answered or not.
+// they came; first is when the earliest of them was sent, answered or not. It may be that to be in
+// progress is a denial, too.
 type answers[K comparable] struct {
 	list  map[K][]answer
 	first map[K]time.Duration
+	busy  bool
 }
 
 func (a *answers[K]) see(k K, rec *history.Record) {
@@ -130,7 +132,8 @@ func (a *answers[K]) see(k K, rec *history.Record) {
 		a.first[k] = rec.Start
 	}
 	one := answer{op: rec.Op.ID, start: rec.Start, end: rec.End, ok: rec.Outcome == history.OK,
-		denied: sut.RefusedFor(rec, idem.ErrOtherBody)}
+		denied: sut.RefusedFor(rec, idem.ErrOtherBody) ||
+			a.busy && sut.RefusedFor(rec, idem.ErrInProgress)}
 	if one.ok {
 		one.receipt, one.value = rec.Reply.Key, rec.Reply.Value
 		one.body = bytes.Clone(rec.Reply.Body)
@@ -155,7 +158,7 @@ func (a *answers[K]) kept(ttl time.Duration, visit func(k K, list []answer)) {
 // followed by a denial.
 func sameAnswer(ttl time.Duration) check.Clause {
 	return func(r *check.Run) func() {
-		a := answers[uint64]{map[uint64][]answer{}, map[uint64]time.Duration{}}
+		a := answers[uint64]{map[uint64][]answer{}, map[uint64]time.Duration{}, true}
 		r.See(func(rec *history.Record) { a.see(rec.Op.ID, rec) }, KindCharge)
 		return func() {
 			again := 0
@@ -178,7 +181,7 @@ func sameAnswer(ttl time.Duration) check.Clause {
 						}
 					case one.start > first.end:
 						r.Violate([]uint64{op}, "operation %d was acknowledged at %v, and told at %v that its "+
-							"key was used for another request", op, first.end, one.end)
+							"key was used for another request or is in progress", op, first.end, one.end)
 					}
 				}
 			})
@@ -190,7 +193,7 @@ func sameAnswer(ttl time.Duration) check.Clause {
 // otherBody is the clause that of the requests with a key which differ only one is acknowledged.
 func otherBody(ttl time.Duration) check.Clause {
 	return func(r *check.Run) func() {
-		a := answers[string]{map[string][]answer{}, map[string]time.Duration{}}
+		a := answers[string]{map[string][]answer{}, map[string]time.Duration{}, false}
 		r.See(func(rec *history.Record) { a.see(rec.Op.Key, rec) }, KindCharge)
 		return func() {
 			denied := 0

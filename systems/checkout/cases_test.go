@@ -201,6 +201,13 @@ func attemptCases() []verdictCase {
 			more.Key, more.ID, more.State, more.MadeNS, more.EndedNS = "more", 999, "paid", o.EndedNS, 0
 			e.Audit.Orders = append(e.Audit.Orders, more)
 		}, ""},
+		{one, "two open attempts", fail, func(e *evidence) {
+			more := *e.first("paid")
+			more.ID, more.Token = 999, "more"
+			e.Audit.Attempts = append(e.Audit.Attempts, more)
+			e.Audit.Steps = append(e.Audit.Steps, checkout.Step{Seq: 1 << 40, ID: more.ID, Token: more.Token,
+				State: "waiting"})
+		}, "2 at once, of at most 1"},
 		{one, "two of one join", fail, func(e *evidence) {
 			o := *e.order(e.first("paid"))
 			o.Key, o.User = "more", "x"

@@ -269,11 +269,12 @@ type SettlementRow struct {
 
 // Params are the workload's parameters, and what the designs are opened for.
 type Params struct {
-	Products int    `json:"products" min:"1" max:"1000" doc:"how many products are on sale"`
-	Units    int    `json:"units" min:"1" max:"1000000" doc:"units of each product"`
-	Skew     string `json:"skew" enum:"uniform,zipf,hot,moving" doc:"which product is wanted"`
-	Users    int    `json:"users" min:"0" max:"10000000" doc:"how many users there are; 0 means one for each scheduled join"`
-	IPs      int    `json:"ips" min:"1" max:"10000000" doc:"how many addresses users have"`
+	Products int     `json:"products" min:"1" max:"1000" doc:"how many products are on sale"`
+	Units    int     `json:"units" min:"1" max:"1000000" doc:"units of each product"`
+	Skew     string  `json:"skew" enum:"uniform,zipf,hot,moving" doc:"which product is wanted"`
+	Users    int     `json:"users" min:"0" max:"10000000" doc:"how many users there are; 0 means one for each scheduled join"`
+	Twice    float64 `json:"twice" min:"0" max:"1" doc:"share of joins that are sent again at once as another attempt, as by a second click"`
+	IPs      int     `json:"ips" min:"1" max:"10000000" doc:"how many addresses users have"`
 
 	Bots   float64 `json:"bots" min:"0" max:"1" doc:"share of joins that a network of bots sends"`
 	BotIPs int     `json:"bot_ips" min:"1" max:"1000000" doc:"how many addresses that network has; each bot is a user of its own"`
@@ -317,7 +318,7 @@ type Params struct {
 func DefaultParams() Params {
 	ms := func(n int) sut.Duration { return sut.Duration(time.Duration(n) * time.Millisecond) }
 	return Params{
-		Products: 10, Units: 100, Skew: "zipf", IPs: 100_000, Bots: 0.2, BotIPs: 20,
+		Products: 10, Units: 100, Skew: "zipf", Twice: 0.05, IPs: 100_000, Bots: 0.2, BotIPs: 20,
 		PollEvery: ms(250), Polls: 100, Leave: 0.05, ComeBack: 1, Resend: 0.02, Retry: 3,
 		UserRate: 1, UserBurst: 5, IPRate: 5, IPBurst: 20,
 		Room: 100, Batch: 50, AdmitEvery: ms(50),

@@ -14,6 +14,7 @@ const (
 	stepFact    = "step"    // every change of an attempt
 	orderFact   = "order"   // every order, with the times in which it had its unit
 	sessionFact = "session" // from which step to which an attempt was admitted and undecided
+	openFact    = "open"    // from which step to which an attempt was under way or paid
 	gateFact    = "gate"    // what a second store says of a product
 	freeFact    = "free"    // what the stock says of a product, as the gate has it
 )
@@ -28,11 +29,11 @@ const longestLag = 10 * time.Second
 func facts(a *Audit) check.Facts {
 	slices.SortStableFunc(a.Steps, func(x, y Step) int { return cmp.Compare(x.Seq, y.Seq) })
 	attempts, orders := []check.Fact{}, []check.Fact{}
-	products := map[string]uint64{}    // by token
+	tokens := map[string]*AttemptRow{}
 	latest := map[uint64]*AttemptRow{} // by product: the witness of what its stock is
 	for i := range a.Attempts {
 		t := &a.Attempts[i]
-		products[t.Token] = t.Product
+		tokens[t.Token] = t
 		if latest[t.Product] == nil || t.MadeNS > latest[t.Product].MadeNS {
 			latest[t.Product] = t
 		}
@@ -69,7 +70,8 @@ func facts(a *Audit) check.Facts {
 			f.Tables = append(f.Tables, check.TableOf(name, rows))
 		}
 	}
-	add(a.Steps != nil, sessionFact, sessions(a.Steps, products))
+	add(a.Steps != nil, sessionFact, spans(a.Steps, tokens, admitted))
+	add(a.Steps != nil, openFact, spans(a.Steps, tokens, waiting, admitted, pending, paid))
 	add(a.Attempts != nil, attemptFact, attempts)
 	add(a.Orders != nil, orderFact, orders)
 	add(a.Stock != nil, freeFact, free)
@@ -78,16 +80,20 @@ func facts(a *Audit) check.Facts {
 	return f
 }
 
-// sessions are when attempts were admitted and undecided, by the numbers of steps.
-func sessions(steps []Step, products map[string]uint64) (list []check.Fact) {
-	since := map[string]int{} // by token, the index of its session
+// spans are when attempts were in some states, by the numbers of steps.
+func spans(steps []Step, tokens map[string]*AttemptRow, in ...string) (list []check.Fact) {
+	since := map[string]int{} // by token, the index of its span
 	for _, s := range steps {
+		is := slices.Contains(in, s.State)
 		switch i, inside := since[s.Token]; {
-		case s.State == admitted && !inside:
+		case is && !inside:
 			since[s.Token] = len(list)
-			list = append(list, check.Fact{Op: s.ID, Name: s.Token, From: s.Seq,
-				Key: productKey(products[s.Token])})
-		case s.State != admitted && inside:
+			f := check.Fact{Op: s.ID, Name: s.Token, From: s.Seq}
+			if t := tokens[s.Token]; t != nil {
+				f.Key, f.Owner = productKey(t.Product), t.User
+			}
+			list = append(list, f)
+		case !is && inside:
 			list[i].To = s.Seq
 			delete(since, s.Token)
 		}

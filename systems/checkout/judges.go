@@ -38,6 +38,7 @@ func invariants(p Params) []check.Invariant {
 	units := check.Capacity{Table: orderFact, By: check.ByKey, Most: p.Units,
 		Live: []string{pending, paid, cancelling}, Final: []string{paid}}
 	mine := check.Capacity{Table: orderFact, By: check.ByKey | check.ByOwner, Most: 1}
+	open := check.Capacity{Table: openFact, By: check.ByKey | check.ByOwner, Most: 1}
 	path := check.Path{Log: stepFact, Owners: attemptFact, Moves: []check.Move{
 		{From: "", To: waiting}, {From: "", To: admitted}, {From: "", To: pending},
 		{From: "", To: paid}, {From: "", To: refused}, {From: waiting, To: admitted},
@@ -60,8 +61,9 @@ func invariants(p Params) []check.Invariant {
 			check.Quiescent(attemptFact, waiting, admitted, pending), toldRight(), ordersFollow()),
 		s.State(PaidOrRefunded, "captured money has a paid order or was refunded, and a paid order was "+
 			"captured once, however often the provider calls back", moneyIsSettled(p)),
-		s.State(OneOrder, "a user has one order for a product at a time, and is not told of another "+
-			"attempt where there is none", mine.Spans(), check.AtMostOnce(orderFact, check.ByOp),
+		s.State(OneOrder, "a user has one open attempt and one order for a product at a time, and "+
+			"is not told of another attempt where there is none", mine.Spans(), open.Spans(),
+			check.AtMostOnce(orderFact, check.ByOp),
 			check.HadAnother(check.Named(KindJoin), func(rec *history.Record) bool {
 				return sut.RefusedFor(rec, ErrJoined)
 			})),

@@ -51,7 +51,7 @@ func crowd() *checkout.Params {
 	p.PayRetry, p.PayTimeout = sut.Duration(150*time.Millisecond), sut.Duration(100*time.Millisecond)
 	// Who gives up 400 ms after the first try does so before the provider calls back again.
 	p.SlowTime, p.Declined, p.Slow, p.Silent = sut.Duration(900*time.Millisecond), 0.1, 0.1, 0.3
-	p.Leave = 0.3
+	p.Leave, p.Twice = 0.3, 0 // so few users join again in any case
 	return &p
 }
 

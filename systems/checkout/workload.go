@@ -45,7 +45,7 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	w.addresses, w.botAddresses = s.Uniform(p.IPs), s.Uniform(p.BotIPs)
 	w.bots, w.when = s.Coin(), s.Coin()
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindJoin, KindLeave}}
-	w.leave = s.Coin()
+	w.leave, w.twice = s.Coin(), s.Coin()
 	if p.Users > 0 {
 		w.users = s.Uniform(p.Users)
 	}
@@ -64,15 +64,20 @@ type workload struct {
 	products, addresses, botAddresses keys.Source
 	users                             keys.Source // nil: user i for operation i
 
-	bots, when, leave keys.Coin
+	bots, when, leave, twice keys.Coin
 }
 
 // Kinds lists the operation kinds, the main one first.
 func (w *workload) Kinds() []string { return []string{KindJoin, KindPoll, KindLeave} }
 
-// Op returns scheduled operation i, a join.
+// Op returns scheduled operation i, a join. That of somebody who joins twice has the user and the
+// product of the one before it.
 func (w *workload) Op(i uint64) history.Op {
-	req := JoinRequest{ID: (i + 1) << idBits, Product: w.products.At(i) + 1}
+	id := (i + 1) << idBits
+	for i > 0 && w.twice.At(i) < w.p.Twice {
+		i--
+	}
+	req := JoinRequest{ID: id, Product: w.products.At(i) + 1}
 	if w.bots.At(i) < w.p.Bots {
 		req.User, req.IP = fmt.Sprint("bot-", i+1), address(100, w.botAddresses.At(i))
 		return w.table.Op(KindJoin, req)

@@ -108,7 +108,7 @@ func (f *runFlags) defineLoad(fl *pflag.FlagSet) {
 	fl.DurationVar(&f.duration, "duration", 0, "how long the load lasts (load.arrival.over)")
 	fl.Float64Var(&f.rate, "rate", 0, "operations per second (load.arrival.rate)")
 	fl.StringVar(&f.fault, "fault", "", "a YAML file with a list of faults in place of the "+
-		"scenario's, or none")
+		"scenario's, or none, which drops their triggers and objectives, too")
 }
 
 func (f *runFlags) define(cmd *cobra.Command) {

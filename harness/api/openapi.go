@@ -24,7 +24,7 @@ const promise = `What an answer promises decides what it may mean to the judges:
   will have;
 * anything else, and no answer at all, leaves the effect unknown.
 
-Some workloads repeat requests whose effect is unknown, with the same identity.
+Some workloads repeat requests that were refused or whose effect is unknown, with the same identity.
 
 A run begins with a reset, during which nothing else is under way, and ends with an audit.
 No request is larger than %d bytes. Lengths of texts are in bytes. A server's own times are since

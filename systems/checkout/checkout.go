@@ -222,9 +222,7 @@ type AttemptRow struct {
 	MadeNS   int64  `json:"made_ns" doc:"when it began, before it was acknowledged"`
 }
 
-// Step is one change of an attempt: the first one makes it, out of nothing, in any state but
-// compensated and left. Those that wait are admitted or refused, or leave; those that are admitted
-// are pending or refused; those that are pending are paid or compensated.
+// Step is one change of an attempt.
 type Step struct {
 	Seq    int64  `json:"seq" fact:"seq" doc:"a number of its own, by which steps are ordered"`
 	ID     uint64 `json:"op_id" min:"1" fact:"op"`
@@ -273,7 +271,7 @@ type Params struct {
 	Units    int     `json:"units" min:"1" max:"1000000" doc:"units of each product"`
 	Skew     string  `json:"skew" enum:"uniform,zipf,hot,moving" doc:"which product is wanted"`
 	Users    int     `json:"users" min:"0" max:"10000000" doc:"how many users there are; 0 means one for each scheduled join"`
-	Twice    float64 `json:"twice" min:"0" max:"1" doc:"share of joins that are sent again at once as another attempt, as by a second click"`
+	Twice    float64 `json:"twice" min:"0" max:"1" doc:"share of joins that repeat user and product of the scheduled join before, as another attempt: a second click"`
 	IPs      int     `json:"ips" min:"1" max:"10000000" doc:"how many addresses users have"`
 
 	Bots   float64 `json:"bots" min:"0" max:"1" doc:"share of joins that a network of bots sends"`

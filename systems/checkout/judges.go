@@ -67,7 +67,8 @@ func invariants(p Params) []check.Invariant {
 			check.HadAnother(check.Named(KindJoin), func(rec *history.Record) bool {
 				return sut.RefusedFor(rec, ErrJoined)
 			})),
-		s.State(SameToken, "a request that is sent again has the token that it had, and is not denied",
+		s.State(SameToken, "a request that is sent again has the token that it had, and is "+
+			"not told sold_out or already_joined",
 			check.SameReply(check.Replies{Kind: check.Named(KindJoin), What: "attempt",
 				Same: check.ByName, Sent: p.Resend > 0, Denied: func(rec *history.Record) bool {
 					return sut.RefusedFor(rec, ErrSoldOut) || sut.RefusedFor(rec, ErrJoined)

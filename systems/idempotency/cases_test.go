@@ -178,7 +178,7 @@ func answerCases() []verdictCase {
 	body := func(r *history.Record) { r.Reply.Body = []byte(`{"customer":"eve"}`) }
 	denied := func(r *history.Record) { suttest.Deny(r, idem.ErrOtherBody) }
 	busy := func(r *history.Record) { suttest.Deny(r, idem.ErrInProgress) }
-	const text = "told at 505ms that its key was used for another request"
+	const text = "refused at 505ms as "
 	return []verdictCase{
 		{same, "asked again", pass, told(500*ms, func(*history.Record) {}), ""},
 		{same, "another customer", fail, told(500*ms, body), `"eve"} at 505ms`},
@@ -186,9 +186,9 @@ func answerCases() []verdictCase {
 		{same, "another amount", fail, told(500*ms, func(r *history.Record) { r.Reply.Value = 7 }), `7 {`},
 		{same, "another customer just before it is forgotten", fail, told(995*ms-1, body), "operation 8"},
 		{same, "another customer when it may be forgotten", pass, told(995*ms, body), ""},
-		{same, "denied", fail, told(500*ms, denied), text},
+		{same, "denied", fail, told(500*ms, denied), text + "other_body"},
 		{same, "denied when it may be forgotten", pass, told(995*ms, denied), ""},
-		{same, "in progress after it was answered", fail, told(500*ms, busy), text},
+		{same, "in progress after it was answered", fail, told(500*ms, busy), text + "in_progress"},
 		{same, "in progress before", pass, func(e *evidence) { busy(e.again(bobsCharge, 12*ms)) }, ""},
 		{same, "denied before it was acknowledged", pass, func(e *evidence) {
 			denied(e.again(bobsCharge, 12*ms))

@@ -38,7 +38,7 @@ type ChargeRequest struct {
 
 // Charged is the answer, the same to every request with the key.
 type Charged struct {
-	Receipt  string `json:"receipt" op:"key" min:"1" max:"60" doc:"what the shop calls the charge; the provider's log has it too"`
+	Receipt  string `json:"receipt" op:"key" min:"1" max:"60" doc:"what the shop calls this charge alone; the provider's log has it too"`
 	Amount   int64  `json:"amount" op:"value" min:"1"`
 	Customer string `json:"customer" min:"1" max:"40"`
 }
@@ -65,7 +65,7 @@ func API() *api.Table[Till] {
 			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{p.TTL.D().Milliseconds()}, err
 		},
-		PendingMeans: "Optional. Requests without a kept answer; a key that waits for its ttl has one.",
+		PendingMeans: "Optional. How many requests have no kept answer; a key whose ttl is not over has one.",
 		Audit:        Audit{},
 	}
 }
@@ -85,7 +85,7 @@ const (
 
 // Contract is what a design promises. What allows more than ten seconds is not judged.
 type Contract struct {
-	ReapLagNS int64 `json:"reap_lag_ns" min:"1" doc:"how long after done_ns and ttl_ms a key is forgotten at the latest, used again or not; the designs of stampede promise 3 s by default; with more than 10 s kept-for-its-time is undecided"`
+	ReapLagNS int64 `json:"reap_lag_ns" min:"1" doc:"how long after done_ns and ttl_ms a key is forgotten at the latest, used again or not; the designs of stampede promise 3 s by default; with more than 10 s kept-for-its-time is NOT EXERCISED"`
 }
 
 // Audit is the final truth of the stores, or of a foreign server's audit endpoint. Times are

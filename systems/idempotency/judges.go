@@ -110,6 +110,7 @@ type answer struct {
 	op         uint64
 	start, end time.Duration
 	ok, denied bool
+	why        string // of a denial
 	receipt    string
 	value      int64
 	body       []byte
@@ -133,7 +134,7 @@ func (a *answers[K]) see(k K, rec *history.Record) {
 	}
 	one := answer{op: rec.Op.ID, start: rec.Start, end: rec.End, ok: rec.Outcome == history.OK,
 		denied: sut.RefusedFor(rec, idem.ErrOtherBody) ||
-			a.busy && sut.RefusedFor(rec, idem.ErrInProgress)}
+			a.busy && sut.RefusedFor(rec, idem.ErrInProgress), why: rec.Code}
 	if one.ok {
 		one.receipt, one.value = rec.Reply.Key, rec.Reply.Value
 		one.body = bytes.Clone(rec.Reply.Body)
@@ -180,8 +181,8 @@ func sameAnswer(ttl time.Duration) check.Clause {
 								one.body, one.end)
 						}
 					case one.start > first.end:
-						r.Violate([]uint64{op}, "operation %d was acknowledged at %v, and told at %v that its "+
-							"key was used for another request or is in progress", op, first.end, one.end)
+						r.Violate([]uint64{op}, "operation %d was acknowledged at %v, and refused at %v as %s",
+							op, first.end, one.end, one.why)
 					}
 				}
 			})

@@ -28,7 +28,8 @@ func API() *api.Table[Scheduler] {
 			"the clock. The at of a task is rounded down to\ngranularity_ms.\n\nA server with a token " +
 			"requires it in every request except those for health and metrics, as\n" +
 			"\"Authorization: Bearer <token>\".\n\n" +
-			"Times of the audit (_us) are Unix microseconds of one clock, in the order of what happened.",
+			"Times of the audit (_us) are Unix microseconds of one clock: what happened later has no " +
+			"earlier time.",
 		Kinds: []api.Kind[Scheduler]{
 			api.Op(KindAwait, "GET /v1/tasks/{id}/start", await, api.About{ID: "awaitStart",
 				Summary: "Wait until the first occurrence of a task has started.",
@@ -62,8 +63,8 @@ func API() *api.Table[Scheduler] {
 			return ResetRequest{Day: day.UTC(), TimeScale: p.TimeScale,
 				GranularityMS: p.Granularity.D().Milliseconds()}, err
 		},
-		PendingMeans: "Optional. Left are running tasks, and waiting or picked ones that are not " +
-			"paused; of those\nthat recur without end only due ones. Without the route, the audit says.",
+		PendingMeans: "Optional. It counts running tasks, and waiting or picked ones that are not " +
+			"paused; of those that\nrecur without end only due ones. Without it the run counts them in the audit.",
 		Left: api.LeftIn(func(a *Audit) (int64, string) {
 			waiting, running := a.left()
 			return waiting + running, stillToRun(waiting, running)

@@ -451,13 +451,14 @@ func shownCases() (list []clause) {
 		state    State
 		runs     int64
 		want     check.Status
+		text     string
 	}{
-		{"cancelled", KindCancel, ms, Cancelled, 0, pass},
-		{"not yet cancelled", KindCancel, -ms, Waiting, 0, pass},
-		{"still waiting", KindCancel, ms, Waiting, 0, fail},
-		{"started", KindAwait, ms, Running, 1, pass},
-		{"not yet started", KindAwait, -ms, Waiting, 0, pass},
-		{"still not started", KindAwait, ms, Waiting, 0, fail},
+		{"cancelled", KindCancel, ms, Cancelled, 0, pass, ""},
+		{"not yet cancelled", KindCancel, -ms, Waiting, 0, pass, ""},
+		{"still waiting", KindCancel, ms, Waiting, 0, fail, "which was acknowledged as cancelled"},
+		{"started", KindAwait, ms, Running, 1, pass, ""},
+		{"not yet started", KindAwait, -ms, Waiting, 0, pass, ""},
+		{"still not started", KindAwait, ms, Waiting, 0, fail, "its start had been acknowledged"},
 	} {
 		list = append(list, clause{NoPhantomRuns, "shown, " + c.name, c.want, func(e *evidence) {
 			rec := *suttest.PickFrom(e.records, theFirst, func(r *history.Record) bool {
@@ -469,7 +470,7 @@ func shownCases() (list []clause) {
 			rec.Op = history.Op{ID: 1 << 60, Kind: KindTask, Key: taskName(rec.Op.ID &^ idMask)}
 			rec.Reply = history.Reply{Key: string(c.state), Value: c.runs}
 			e.records = append(e.records, rec)
-		}, ""})
+		}, c.text})
 	}
 	return list
 }

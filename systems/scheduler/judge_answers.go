@@ -46,8 +46,8 @@ func (j *judging) notStarted(rec *history.Record, task uint64) string {
 	return ""
 }
 
-// notShown says what is wrong with what was shown of a task: that it is not cancelled, or has not
-// started, although somebody had been told so before.
+// notShown says what is wrong with an answer about a task: it is not cancelled, or has no run, although
+// an earlier answer said so.
 func (j *judging) notShown(rec *history.Record, task uint64) string {
 	before := func(is string) bool {
 		at, known := j.known[settledAs{task, is}]
@@ -57,7 +57,7 @@ func (j *judging) notShown(rec *history.Record, task uint64) string {
 	case before(KindCancel) && rec.Reply.Key != string(Cancelled):
 		return fmt.Sprintf("says that its task is %s, which was acknowledged as cancelled", rec.Reply.Key)
 	case before(KindAwait) && rec.Reply.Value == 0:
-		return "says that its task has no run, which somebody had been told has started"
+		return "says that its task has no run, but its start had been acknowledged before"
 	}
 	return ""
 }

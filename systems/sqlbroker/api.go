@@ -46,7 +46,7 @@ func API() *api.Table[Broker] {
 			return ResetRequest{p.Queues, p.settings()}, err
 		},
 		PendingMeans: "Optional. A server without it is at rest when its list of queues has nothing " +
-			"delayed or picked,\nand nothing ready in the first queues, as many as the parameter worked.",
+			"delayed or\npicked. One with consumers of its own needs it.",
 		Left: waitingIn, Audit: Audit{},
 		Types: map[reflect.Type]map[string]any{reflect.TypeFor[Receipts](): {"type": "array",
 			"items": map[string]any{"type": "string", "minLength": 1, "maxLength": maxReceiptBytes}}},
@@ -344,7 +344,7 @@ func countedIn(
 func list(b Broker, ctx context.Context, _ struct{}) ([]QueueInfo, error) { return b.List(ctx) }
 
 // waitingIn says what is left to do at a server that does not say it itself: it is at rest
-// when its queues have nothing delayed or picked, for it need not have consumers. This is no
+// when its queues have nothing delayed or picked: it need not have consumers. This is no
 // operation: it does not wait for connections that operations without an answer hold.
 func waitingIn(
 	ctx context.Context, c *api.Client, _ any,

@@ -173,7 +173,7 @@ type QueueSettings struct {
 	RetentionMS  int64 `json:"retention_ms" min:"1" max:"2147483647000" doc:"the age at which a message that is not with a consumer becomes a dead letter"`
 	RatePerS     int   `json:"rate_per_s,omitempty" min:"0" max:"1000000" doc:"messages and receives a second, together, that a server admits; 0 is no limit"`
 	// Token is never told.
-	Token string `json:"token,omitempty" min:"16" max:"200" doc:"the token that requests about the queue must carry from now on, at the latest after a second. Choose it long and random; only its hash is kept. If left out, the token is not changed. A reset has none, and no answer"`
+	Token string `json:"token,omitempty" min:"16" max:"200" doc:"the token that requests about the queue must carry from now on, at the latest after a second. Choose it long and random; only its hash is kept. If left out, the token is not changed. Neither a reset nor an answer has it"`
 }
 
 // QueueInfo is a queue with what is in it.

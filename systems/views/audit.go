@@ -14,14 +14,12 @@ import (
 // Audit is the final truth: both topics as a whole, and the tables.
 type Audit struct {
 	// Watch and Valid are the topics; see Log.
-	Watch Log `json:"watch_events"`
-	Valid Log `json:"valid_events"`
-	// Rules are all versions, Creators says who made each video.
+	Watch    Log               `json:"watch_events"`
+	Valid    Log               `json:"valid_events"`
 	Rules    []Rules           `json:"rules" doc:"all versions"`
 	Creators map[string]string `json:"creators" doc:"the creator of each video, as the reset has them"`
-	// Drops is what the filter says that it turned away.
-	Drops    []DropAudit     `json:"drops" doc:"how many events were rejected"`
-	Progress []ProgressAudit `json:"progress" doc:"how far each stage has read each partition"`
+	Drops    []DropAudit       `json:"drops" doc:"how many events were rejected"`
+	Progress []ProgressAudit   `json:"progress" doc:"how far each stage has read each partition"`
 	// Counts are the windows, Totals the sums, of each generation.
 	Counts      []CountAudit      `json:"counts" doc:"windows with views, of every generation"`
 	Totals      []TotalAudit      `json:"totals" doc:"of every generation, each video that has a view in it"`
@@ -29,9 +27,8 @@ type Audit struct {
 	// RedisLog is Redis' setting appendonly: "yes" if it keeps a log of its
 	// memory, which survives the end of its process; "" if it does not tell. Unused says that
 	// nothing was decided by what Redis has.
-	RedisLog string `json:"redis_appendonly,omitempty" doc:"the setting of the Redis in which decisions are kept, or unused if there is none; it tells which faults may lose them"`
-	// CountWindowMS is the length of a window of counts, in milliseconds.
-	CountWindowMS int64 `json:"count_window_ms" min:"1" doc:"as in the reset"`
+	RedisLog      string `json:"redis_appendonly,omitempty" doc:"the setting of the Redis in which decisions are kept, or unused if there is none; it tells which faults may lose them"`
+	CountWindowMS int64  `json:"count_window_ms" min:"1" doc:"as in the reset"`
 }
 
 // DropAudit is one row of the table drops.

@@ -48,8 +48,8 @@ func Invariants(p Params) []check.Invariant {
 			"rejected, exactly once", on(onceInEffect)),
 		s.State(MonotoneCounts, "the count of a video never decreases within a generation of counts, "+
 			"and readers never return to an older one", on(monotoneCounts)),
-		s.State(Fresh, "outside faults, a view is counted within `visible_within` after it was "+
-			"acknowledged", on(freshCounts)),
+		s.State(Fresh, "outside faults, a view is counted within the promised time (visible_within) "+
+			"after it was acknowledged", on(freshCounts)),
 	}
 }
 
@@ -256,7 +256,6 @@ func onceInEffect(j *judging) func() {
 				"views and %d were rejected: %+d are unaccounted for", p, n, views[p], dropped[p], n-decided)
 		}
 	}
-	slices.SortFunc(j.t.Generations, byNumber)
 	for i, g := range j.t.Generations {
 		if g.Retired {
 			judgeRetired(j, g, j.t.Generations[i+1:])

@@ -32,6 +32,7 @@ func readTruth(raw json.RawMessage) (t truth, err error) {
 	if t.Audit, err = api.DecodeAudit[Audit](raw); err != nil {
 		return t, err
 	}
+	slices.SortFunc(t.Generations, byNumber)
 	if t.watch, err = t.Watch.Decode(); err != nil {
 		return t, err
 	}

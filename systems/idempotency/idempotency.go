@@ -65,7 +65,7 @@ func API() *api.Table[Till] {
 			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{p.TTL.D().Milliseconds()}, err
 		},
-		PendingMeans: "Optional. How many requests have no kept answer; a key whose ttl is not over has one.",
+		PendingMeans: "Optional. Left are requests without a kept answer; within its ttl a key has one.",
 		Audit:        Audit{},
 	}
 }

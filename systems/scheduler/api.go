@@ -64,7 +64,7 @@ func API() *api.Table[Scheduler] {
 				GranularityMS: p.Granularity.D().Milliseconds()}, err
 		},
 		PendingMeans: "Optional. It counts running tasks, and waiting or picked ones that are not " +
-			"paused; of those that\nrecur without end only due ones. Without it the run counts them in the audit.",
+			"paused; of those\nthat recur without end only due ones. Without it the audit says.",
 		Left: api.LeftIn(func(a *Audit) (int64, string) {
 			waiting, running := a.left()
 			return waiting + running, stillToRun(waiting, running)

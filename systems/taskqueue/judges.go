@@ -53,7 +53,8 @@ func invariants(p Params) []check.Invariant {
 		s.State(NewestEnds, "of several attempts at a job the newest ends it, and none begins before "+
 			"the lease of the one before it is over", check.OnAudit(p.newestEnds)),
 		s.State(BackoffKept, "after a failure a job is not tried again before its pause is over, which "+
-			"is within its bounds; a job is first claimed when its delay is over", check.OnAudit(p.backoffKept)),
+			"is within its bounds; a job is first claimed when its delay is over",
+			check.OnAudit(p.backoffKept)),
 		s.State(CancelledStays, "what was cancelled stays so, and what is over does not start any more",
 			check.OnAudit(p.cancelledStays)),
 		s.State(UniqueKept, "a unique key is of one live job at a time", check.OnAudit(uniqueKept)),

@@ -13,20 +13,16 @@ import (
 // clock, 0 for those that there are not.
 type Audit struct {
 	// Tasks are all rows, Runs all starts, in the order in which they began.
-	Tasks   []TaskAudit   `json:"tasks" doc:"a row for each task, which stands for its current occurrence, or one for each occurrence"`
-	Runs    []RunAudit    `json:"runs" doc:"every start of an occurrence, in the order of the starts"`
-	Effects []EffectAudit `json:"effects" doc:"what runs did to the world outside: one for each complete occurrence, and at most one for any other"`
-	Changes []ChangeAudit `json:"changes" doc:"the changes that were made, each once, however often it was sent; none that was refused"`
-	Fleet   []FleetAudit  `json:"fleet,omitempty"`
-	Scales  bool          `json:"scales,omitempty" doc:"whether an orchestrator scales the executors; fleet has the numbers that it wanted"`
-	// Now is the last moment at which anything started or ended, Begins when the day began; both
-	// are 0 before the first request.
-	Now    int64 `json:"now_us" doc:"when a run last started or ended; 0 if none has"`
-	Begins int64 `json:"begins_us" doc:"when business time began; 0 if it has not"`
-	// StartSlackUS is how much later than the SLA the design promises to start a
-	// task, RescueSlackUS how much later than Params.RescueWithin it takes one back.
-	StartSlackUS  int64 `json:"start_slack_us" min:"0" doc:"how much later than the SLA the server may start a task, 20 s at most"`
-	RescueSlackUS int64 `json:"rescue_slack_us" min:"0" doc:"how much later than rescue_within the server may notice an expired lease, a minute at most"`
+	Tasks         []TaskAudit   `json:"tasks" doc:"a row for each task, which stands for its current occurrence, or one for each occurrence"`
+	Runs          []RunAudit    `json:"runs" doc:"every start of an occurrence, in the order of the starts"`
+	Effects       []EffectAudit `json:"effects" doc:"what runs did to the world outside: one for each complete occurrence, and at most one for any other"`
+	Changes       []ChangeAudit `json:"changes" doc:"the changes that were made, each once, however often it was sent; none that was refused"`
+	Fleet         []FleetAudit  `json:"fleet,omitempty"`
+	Scales        bool          `json:"scales,omitempty" doc:"whether an orchestrator scales the executors; fleet has the numbers that it wanted"`
+	Now           int64         `json:"now_us" doc:"when a run last started or ended; 0 if none has"`
+	Begins        int64         `json:"begins_us" doc:"when business time began; 0 if it has not"`
+	StartSlackUS  int64         `json:"start_slack_us" min:"0" doc:"how much later than the SLA the server may start a task, 20 s at most"`
+	RescueSlackUS int64         `json:"rescue_slack_us" min:"0" doc:"how much later than rescue_within the server may notice an expired lease, a minute at most"`
 }
 
 // TaskAudit is one row of the table tasks.
@@ -63,14 +59,10 @@ type RunAudit struct {
 	StartedUS  int64  `json:"started_us" min:"1"`
 	EndedUS    int64  `json:"ended_us,omitempty" doc:"when it got its outcome"`
 	LeaseUS    int64  `json:"lease_us,omitempty" doc:"of a lost run: when its lease ended"`
-	// TurnedUS is when the run came to its end after its task had been taken back, and
-	// ended nothing.
-	TurnedUS int64 `json:"turned_us,omitempty" doc:"of a run whose task was reclaimed: when it tried to end it, and was rejected"`
-	// LetGoUS is when its executor let go of the run, because it was told that the lease
-	// could not be renewed any more.
-	LetGoUS  int64  `json:"let_go_us,omitempty" doc:"of a run whose task was reclaimed: when its executor was refused another lease, and dropped it"`
-	Outcome  State  `json:"outcome,omitempty" enum:"done,failed,cancelled,lost,fenced" doc:"done, failed and cancelled if it ended its task; lost if the task was reclaimed from it or given back; fenced if it came to its end without the task, before it was noted as lost. Left out, like ended_us, while it runs"`
-	Executor string `json:"executor,omitempty" doc:"the name of the executor that claimed the task. All tasks of one claim have the same name, and executors that claim independently have different names. Without names nothing shows that executors competed, and one-effect and fenced-runs are not exercised"`
+	TurnedUS   int64  `json:"turned_us,omitempty" doc:"of a run whose task was reclaimed: when it tried to end it, and was rejected"`
+	LetGoUS    int64  `json:"let_go_us,omitempty" doc:"of a run whose task was reclaimed: when its executor was refused another lease, and dropped it"`
+	Outcome    State  `json:"outcome,omitempty" enum:"done,failed,cancelled,lost,fenced" doc:"done, failed and cancelled if it ended its task; lost if the task was reclaimed from it or given back; fenced if it came to its end without the task, before it was noted as lost. Left out, like ended_us, while it runs"`
+	Executor   string `json:"executor,omitempty" doc:"the name of the executor that claimed the task. All tasks of one claim have the same name, and executors that claim independently have different names. Without names nothing shows that executors competed, and one-effect and fenced-runs are not exercised"`
 }
 
 // EffectAudit is one row of the table effects.

@@ -89,10 +89,11 @@ type asked struct {
 	from, due time.Duration
 }
 
-// settledAs is what cannot change any more: that a task is cancelled or, of KindAwait, has started.
+// settledAs is what cannot change any more, by the kind of the operation that says so: of
+// KindCancel that a task is cancelled, of KindAwait that it has started.
 type settledAs struct {
 	task uint64
-	is   string
+	kind string
 }
 
 // look is what the gauge saw, and when.
@@ -241,15 +242,15 @@ func (f *final) observe(r *check.Run) {
 		if rec.End != history.Never {
 			f.until = max(f.until, rec.End)
 		}
-		answered := rec.Outcome == history.OK
-		is := settledAs{is: rec.Op.Kind}
-		if answered && (is.is == KindAwait || is.is == KindCancel && rec.Reply.Key == string(Cancelled)) {
-			is.task, _ = taskOf(rec.Op.Key)
+		kind, answered := rec.Op.Kind, rec.Outcome == history.OK
+		if answered && (kind == KindAwait || kind == KindCancel && rec.Reply.Key == string(Cancelled)) {
+			task, _ := taskOf(rec.Op.Key)
+			is := settledAs{task, kind}
 			if at, before := f.known[is]; !before || rec.End < at {
 				f.known[is] = rec.End
 			}
 		}
-		if rec.Outcome == history.Refused || answered && (is.is == KindAwait || is.is == KindTask) {
+		if rec.Outcome == history.Refused || answered && (kind == KindAwait || kind == KindTask) {
 			f.told = append(f.told, *rec)
 		}
 	})

@@ -49,8 +49,8 @@ func (j *judging) notStarted(rec *history.Record, task uint64) string {
 // notShown says what is wrong with an answer about a task: it is not cancelled, or has no run,
 // although an earlier answer said so.
 func (j *judging) notShown(rec *history.Record, task uint64) string {
-	before := func(is string) bool {
-		at, known := j.known[settledAs{task, is}]
+	before := func(kind string) bool {
+		at, known := j.known[settledAs{task, kind}]
 		return known && at < rec.Start
 	}
 	switch {

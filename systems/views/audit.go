@@ -14,13 +14,12 @@ import (
 // Audit is the final truth: both topics as a whole, and the tables.
 type Audit struct {
 	// Watch and Valid are the topics; see Log.
-	Watch    Log               `json:"watch_events"`
-	Valid    Log               `json:"valid_events"`
-	Rules    []Rules           `json:"rules" doc:"all versions"`
-	Creators map[string]string `json:"creators" doc:"the creator of each video, as the reset has them"`
-	Drops    []DropAudit       `json:"drops" doc:"how many events were rejected"`
-	Progress []ProgressAudit   `json:"progress" doc:"how far each stage has read each partition"`
-	// Counts are the windows, Totals the sums, of each generation.
+	Watch       Log               `json:"watch_events"`
+	Valid       Log               `json:"valid_events"`
+	Rules       []Rules           `json:"rules" doc:"all versions"`
+	Creators    map[string]string `json:"creators" doc:"the creator of each video, as the reset has them"`
+	Drops       []DropAudit       `json:"drops" doc:"how many events were rejected"`
+	Progress    []ProgressAudit   `json:"progress" doc:"how far each stage has read each partition"`
 	Counts      []CountAudit      `json:"counts" doc:"windows with views, of every generation"`
 	Totals      []TotalAudit      `json:"totals" doc:"of every generation, each video that has a view in it"`
 	Generations []GenerationAudit `json:"generations" doc:"in ascending order; the first is there and live from the reset"`
@@ -67,11 +66,8 @@ type TotalAudit struct {
 // GenerationAudit is one counting of the log.
 type GenerationAudit struct {
 	Generation int64 `json:"generation"`
-	// Live says that readers have come to see it.
-	Live bool `json:"live" doc:"readers see it, or saw it before it was retired"`
-	// Retired says that a later one took its place, so that nobody counts it
-	// any more.
-	Retired bool `json:"retired,omitempty" doc:"a later one took its place, and it is not counted any more; what it has is compared with the log up to its next_offset"`
+	Live       bool  `json:"live" doc:"readers see it, or saw it before it was retired"`
+	Retired    bool  `json:"retired,omitempty" doc:"a later one took its place, and it is not counted any more; what it has is compared with the log up to its next_offset"`
 }
 
 // audit reads the topics as a whole, and the tables in one snapshot.

@@ -224,21 +224,22 @@ func TestTogether(t *testing.T) {
 // TestWrong: each thing that a known-wrong design does is noticed.
 func TestWrong(t *testing.T) {
 	for name, c := range map[string]struct {
-		wrong Wrong
-		opt   Options
-		do    func(t fatal, x *Index, o *oracle, r *rand.Rand)
+		wrong   Wrong
+		mergeAt int
+		do      func(t fatal, x *Index, o *oracle, r *rand.Rand)
 	}{
-		"MergeForgetsDeletes": {wrong: Wrong{MergeForgetsDeletes: true}, do: replacing},
-		"MarkedByPlace":       {wrong: Wrong{MarkedByPlace: true}, do: replacing},
-		"RoundedBounds":       {wrong: Wrong{RoundedBounds: true}, do: searching},
-		"TiesPruned":          {wrong: Wrong{TiesPruned: true}, do: searching},
+		"MergeForgetsDeletes": {Wrong{MergeForgetsDeletes: true}, 3, merging},
+		"MarkedByPlace":       {Wrong{MarkedByPlace: true}, 3, merging},
+		"RoundedBounds":       {Wrong{RoundedBounds: true}, 2, searching},
+		"TiesPruned":          {Wrong{TiesPruned: true}, 2, searching},
 	} {
 		t.Run(name, func(t *testing.T) {
 			noticed := 0
 			for seed := uint64(0); seed < 5 && noticed == 0; seed++ {
 				for _, wrong := range []Wrong{{}, c.wrong} {
 					err := caught(func() {
-						x := mustOpen(failing{}, newDisk(), Options{FlushAt: 400, MergeAt: 2, Wrong: wrong})
+						x := mustOpen(failing{}, newDisk(),
+							Options{FlushAt: 400, MergeAt: c.mergeAt, Wrong: wrong})
 						defer x.Close()
 						c.do(failing{}, x, newOracle(), rand.New(rand.NewPCG(seed, 8)))
 					})
@@ -257,17 +258,19 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// replacing replaces and deletes documents, flushes now and then, and compares.
-func replacing(t fatal, x *Index, o *oracle, r *rand.Rand) {
-	for version := range uint64(6) {
-		for doc := range uint64(15) {
-			if r.IntN(4) > 0 {
-				put(t, x, o, doc, version, someDocument(r))
-			} else if _, err := x.Delete(context.Background(), doc, version); err == nil {
-				o.change(doc, version, nil)
+// merging replaces the last segment's documents while it is merged with two others, and compares.
+func merging(t fatal, x *Index, o *oracle, r *rand.Rand) {
+	x.opt.Passed = func(place string) {
+		for doc := uint64(20); place == PlaceMerging && doc < 30; doc++ {
+			text := someDocument(r)
+			if _, err := x.Put(context.Background(), doc, 2, text); err == nil {
+				o.change(doc, 2, text)
 			}
 		}
-		if r.IntN(2) == 0 {
+	}
+	for doc := range uint64(30) {
+		put(t, x, o, doc, 1, someDocument(r))
+		if doc%10 == 9 {
 			mustFlush(t, x)
 		}
 	}

@@ -34,7 +34,7 @@ const exitCodesHelp = `Exit codes:
     2  the command line or a scenario is wrong
     3  an objective, or a promise of time, was missed on clean times
     4  no answer about correctness: not exercised, a fault without proof,
-       the history is broken, interrupted; INVALID, whatever --fail-on names
+       the history is broken; INVALID, whatever --fail-on names
     5  the environment is not ready: no engine, a store did not start,
        the disk is full
     6  worse than the run it was compared with: a verdict, or a clean time
@@ -42,7 +42,7 @@ const exitCodesHelp = `Exit codes:
     7  there are no clean times, and --fail-on timing asked for them or
        --fail-on regression needed them on both sides
    70  a defect of stampede itself
-  130  interrupted by Ctrl-C or --timeout (143 by SIGTERM)
+  130  interrupted by Ctrl-C or --timeout (143 by SIGTERM), whatever was found
 The worst wins, in the order 1, 70, 5, 4, 3, 6, 7.
 `
 

@@ -49,9 +49,9 @@ Profiles, with how long most scenarios take:
   smoke    a small load, for every change in CI: 30 s to 2 min
   quick    the fewest designs that answer the question: 2 to 3 min on two CPUs;
            the same as default where a scenario has no quick
-  default  all designs that the question is about: 1 to 4 min
-  full     the same load on every machine and more repeats, for comparisons:
-           2 min to 1 h, 3 h at most
+  default  all designs, or as many as 4 min on two CPUs allow: 1 to 4 min
+  full     all designs, the largest load, the same on every machine, mostly
+           repeated: 2 min to 1 h, some 3 to 7 h; --dry-run says how long
 
 ` + exitCodesHelp,
 		Args: cobra.MinimumNArgs(1),

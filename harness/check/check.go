@@ -13,8 +13,8 @@
 // clause of its own (On, OnAudit). See the example of Subject.
 //
 // The families are AckedDurable, NoPhantom and AtMostOnce of Effects; Capacity, which
-// with Most 1 says that something is exclusive; Conserved and ConservedRows; Path and
-// Fenced; InTime and Quiescent; Agree; SameReply. Their clauses are sound under
+// with Most 1 says that something is exclusive; Conserved and ConservedRows; Path;
+// InTime and Quiescent; Agree; SameReply. Their clauses are sound under
 // unknown outcomes, and faults and slowness excuse only what they can explain. What
 // the run must have tried is a clause too: NeedRecord, NeedFact.
 package check

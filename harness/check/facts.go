@@ -27,9 +27,8 @@ type Fact struct {
 	// State is what the row is at the end. In a log it is what the change led to, Before is
 	// what it led from and Cause is why.
 	State, Before, Cause string
-	// Version counts the changes of a thing. Fence is the token under which a change was
-	// made: a later holder has a higher one. Seq orders the rows of a log.
-	Version, Fence, Seq int64
+	// Version counts the changes of a thing. Seq orders the rows of a log.
+	Version, Seq int64
 	// From, inclusive, and To, exclusive, are a span on one axis: nanoseconds of the store's
 	// clock, or nights of a calendar. To is 0 while the span lasts.
 	From, To int64

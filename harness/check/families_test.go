@@ -356,24 +356,6 @@ func TestPathFamily(t *testing.T) {
 	})
 }
 
-func TestFenced(t *testing.T) {
-	under := func(op uint64, owner string, fence int64) check.Fact {
-		return check.Fact{Op: op, Key: "room", Owner: owner, Fence: fence}
-	}
-	fenced := check.Fenced("write", check.ByKey)
-	judgeFamilies(t, []familyCase{
-		{"rising - pass", twoBuys, of("write", under(7, "a", 1), under(7, "a", 1), under(8, "b", 2)),
-			fenced, "", nil},
-		{"a stale write - fail", twoBuys, of("write", under(7, "a", 1), under(8, "b", 2),
-			under(7, "a", 1)), fenced, "room: write room of a was accepted under token 1 after write room " +
-			"of b, which had token 2", []uint64{0, 1, 2}},
-		{"a token for two - fail", twoBuys, of("write", under(7, "a", 1), under(8, "b", 1)), fenced,
-			"had the same token 1", nil},
-		{"never passed on - undecided", twoBuys, of("write", under(7, "a", 1)), fenced,
-			"no write passed from one token to another", nil},
-	})
-}
-
 // held is a hold of operation 7 for a second, which may end a second late.
 func held(state string, lasted time.Duration) store {
 	s := of("hold", check.Fact{Op: 7, Name: "h1", State: state, From: 1000, To: 1000 + int64(lasted)},

@@ -213,32 +213,3 @@ func (t *Table) hasGroup(by By, g Group) bool {
 	}
 	return slices.ContainsFunc(t.Rows, func(f Fact) bool { return by.Of(&f) == g })
 }
-
-// Fenced is the clause that no change is made under an old token: in the order of a table's
-// rows (a log by ascending Seq, or runs by when they began), the Fence of the rows of a group
-// never falls, and two owners never have the same one. At least one group must have had two
-// fences, or nothing was fenced.
-func Fenced(table string, by By) Clause {
-	return On(table, func(r *Run, t *Table) func() {
-		last, handed := make(map[Group]*Fact), false
-		for i := range t.Rows {
-			f := &t.Rows[i]
-			g := by.Of(f)
-			was := last[g]
-			r.Checked(1)
-			switch {
-			case was == nil || f.Fence > was.Fence:
-				handed = handed || was != nil
-				last[g] = f
-			case f.Fence < was.Fence:
-				r.Violate(distinct(was.Op, f.Op), "%v: %s was accepted under token %d after %s, which had "+
-					"token %d", g, t.Label(f), f.Fence, t.Label(was), was.Fence)
-			case f.Owner != was.Owner:
-				r.Violate(distinct(was.Op, f.Op), "%v: %s and %s had the same token %d", g, t.Label(was),
-					t.Label(f), f.Fence)
-			}
-		}
-		r.Need(handed, "no %s passed from one token to another", t.Name)
-		return nil
-	})
-}

@@ -113,7 +113,7 @@ func (t *task) Stop(context.Context) error {
 	select {
 	case <-t.done:
 	case <-time.After(stopBound):
-		return fmt.Errorf("role %s: it did not end within %s of the request to stop", t.name, stopBound)
+		return fmt.Errorf("role %s: %w within %s of the request to stop", t.name, ErrAtWork, stopBound)
 	}
 	t.told = true
 	return t.err

@@ -161,12 +161,12 @@ func Args(system, variant, role string) []string {
 func (w *worker) follow(l *life) {
 	defer close(l.over)
 	unreadable := readLines(bufio.NewReaderSize(l.Output(), maxLine), l.take)
+	heard := l.Output().Close() // before a kill: who copies what nobody reads would never end
 	if unreadable != nil {
 		unreadable = errors.Join(unreadable, l.Kill(context.Background()))
 	}
 	<-l.Done()
-	closing := errors.Join(l.Output().Close(), l.Input().Close())
-	err := errors.Join(unreadable, l.judge(), closing)
+	err := errors.Join(unreadable, l.judge(), heard, l.Input().Close())
 	if err == nil {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/env"
 	"stampede/harness/fault"
 	"stampede/harness/scenario"
@@ -143,7 +144,7 @@ func TestCrashIsToldWithItsPlace(t *testing.T) {
 }
 
 // TestARoleThatIsAbsent: the window of a fault that aims at what is not there passes,
-// without evidence and without a wait at its end. Another fault of the same target, at a
+// without evidence, deaths and a wait at its end. Another fault of the same target, at a
 // place that it has, happens.
 func TestARoleThatIsAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestARoleThatIsAbsent(t *testing.T) {
 		for i, w := range windows[:2] {
 			start := time.Duration(i+2) * time.Second
 			if w.Start != start || w.End != start+2*time.Second || w.Recovered != 0 ||
-				len(w.Evidence) > 0 {
+				len(w.Evidence) > 0 || check.Deaths(w, "counter") > 0 {
 				t.Errorf("the window is %+v", w)
 			}
 		}

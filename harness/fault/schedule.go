@@ -3,6 +3,7 @@ package fault
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -140,6 +141,10 @@ func (s Schedule) until(ctx context.Context, offset time.Duration) bool {
 	return sut.Pause(ctx, offset-s.now())
 }
 
+// NoEffects are those of a fault whose target the design does not have: it kills nobody, whereas
+// one without effects counts as a death.
+var NoEffects = json.RawMessage("{}")
+
 // run runs one fault.
 func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Window, error) {
 	f := s.Faults[i]
@@ -152,7 +157,7 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 		Start: at, End: at}
 	if s.Absent[f.Name] {
 		s.until(ctx, at+f.For.D())
-		w.End = max(at, s.now())
+		w.End, w.Effects = max(at, s.now()), NoEffects
 		return w, nil
 	}
 	if !s.until(ctx, at-made.lead()) {

@@ -98,8 +98,8 @@ func TrialName(slot rundir.Slot) string {
 const WarmUp = "warm-up"
 
 // inTime leaves open what was only late, if noise excuses it, and what was only not
-// finished, if it was still being done at the end. One violation of another kind is enough
-// to prove the design wrong.
+// finished, if it was still being done at the end or nobody knows. One violation of another kind
+// is enough to prove the design wrong.
 func (t Trial) inTime(v check.Verdict, noise string) check.Verdict {
 	if v.Status != check.Broken {
 		return v
@@ -108,9 +108,9 @@ func (t Trial) inTime(v check.Verdict, noise string) check.Verdict {
 	if v.Late > 0 && noise != "" {
 		rest, excuses = rest-v.Late, append(excuses, noise)
 	}
-	if v.Unfinished > 0 && t.Falling != "" {
+	if unfinished := t.unfinished(); v.Unfinished > 0 && unfinished != "" {
 		rest -= v.Unfinished
-		excuses = append(excuses, "the run ended before background work was finished: "+t.Falling)
+		excuses = append(excuses, unfinished)
 	}
 	if rest > 0 {
 		return v
@@ -120,6 +120,19 @@ func (t Trial) inTime(v check.Verdict, noise string) check.Verdict {
 	open.Late, open.Unfinished = v.Late, v.Unfinished
 	open.Open, open.NotExercised = v.Open, v.NotExercised
 	return open
+}
+
+// unfinished says why background work that was not finished proves nothing, "" if it does.
+func (t Trial) unfinished() string {
+	switch {
+	case t.Falling != "":
+		return "the run ended before background work was finished: " + t.Falling
+	case t.Interrupted:
+		return "the run was interrupted before background work was finished"
+	case t.Unasked != "":
+		return "it is not known whether background work was finished: " + t.Unasked
+	}
+	return ""
 }
 
 // machine is what others used of the machine, nil if nobody knows.

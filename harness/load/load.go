@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -133,16 +134,22 @@ type Result struct {
 // with the latter two is partial.
 //
 // While it runs, GOMAXPROCS is one higher: the pacer keeps a processor of the
-// Go scheduler occupied while it sleeps. Runs of one process must therefore
-// come one after another.
+// Go scheduler occupied while it sleeps.
 func Run(ctx context.Context, plan Plan, do Do, shard func() Recorder, live *Live) (Result, error) {
 	if err := plan.check(); err != nil {
 		return Result{}, err
 	}
-	processors := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(processors + 1)
-	defer runtime.GOMAXPROCS(processors)
+	addProcessors(1)
+	defer addProcessors(-1)
 	return run(ctx, plan, do, shard, live, newWaiter)
+}
+
+var processors sync.Mutex // held while their number is changed
+
+func addProcessors(n int) {
+	processors.Lock()
+	defer processors.Unlock()
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 }
 
 // check refuses a plan that cannot be carried out.

@@ -83,8 +83,8 @@ func (r *runner) settled(t *trial, q sut.Quiescer, limit time.Duration, left *ba
 	return nil
 }
 
-// settle polls until nothing is pending or ctx ends; it returns what is
-// pending then, or why that is not known.
+// settle polls until nothing is pending or ctx ends; it returns what was pending when that was
+// last known, and why it is not known then.
 func settle(ctx context.Context, q sut.Quiescer, left *backlogTrend) (pending, unasked string) {
 	unasked = "it did not answer in time"
 	for {
@@ -96,7 +96,7 @@ func settle(ctx context.Context, q sut.Quiescer, left *backlogTrend) (pending, u
 			pending, unasked = now, ""
 			left.sample(ctx)
 		case ctx.Err() == nil:
-			pending, unasked = "", err.Error()
+			unasked = err.Error()
 		}
 		if !sut.Pause(ctx, quiescePoll) {
 			return pending, unasked

@@ -161,17 +161,9 @@ func failing() map[string]failure {
 			"auditing no_audit: the audit is not JSON"},
 		"not_json": {design{audit: func() (json.RawMessage, error) { return []byte("[1"), nil }},
 			"auditing not_json: the audit is not JSON"},
-		"close":        {design{close: fails}, "closing close: it is broken"},
-		"close_panics": {design{close: panics}, "panic: boom"},
 		"gauge": {design{gauge: func() (sut.Gauge, error) { return nil, errBroken }},
 			"opening the gauge of gauge: it is broken"},
 		"gauge_panics": {design{gauge: func() (sut.Gauge, error) { panic("boom") }}, "panic: boom"},
-		"gauge_stays": {design{gauge: func() (sut.Gauge, error) {
-			return closer{gauge{one}, fails}, nil
-		}}, "closing the gauge: it is broken"},
-		"gauge_close_panics": {design{gauge: func() (sut.Gauge, error) {
-			return closer{gauge{one}, panics}, nil
-		}}, "panic: boom"},
 		"role": {design{roles: role(func(context.Context) error { return errBroken })},
 			"role sweeper: it is broken"},
 		"role_ends": {design{roles: role(func(context.Context) error { return nil })},
@@ -207,6 +199,17 @@ func TestWhatFailsIsUndecidedAndTheOthersGoOn(t *testing.T) {
 			t.Errorf("%s: told %d times: %s", name, n, v.Repeats[0].Error)
 		}
 	}
+}
+
+// TestLostBeforeADeath: what is lost is found also where a role has died.
+func TestLostBeforeADeath(t *testing.T) {
+	e := newBench(t, nil, design{name: "lossy", forgets: func(id uint64) bool { return id == 4 },
+		roles: role(func(ctx context.Context) error {
+			<-ctx.Done()
+			panic("boom")
+		})}).finish(t)
+	e.is(t, "lossy", rundir.Fail, "role sweeper: panic: boom",
+		"violated kept: 4 was acknowledged and is gone")
 }
 
 // gauge answers.

@@ -196,8 +196,9 @@ func first(names []string, name string) []string {
 	return append([]string{name}, rest...)
 }
 
-// leave stops the stores, or keeps them. An error of the disk, which a log
-// may meet again, is told once.
+// leave stops the stores, or keeps them. What fails in it after the summary was written is told,
+// for it takes nothing back, unless the disk failed. An error of the disk, which a log may meet
+// again, is told once.
 func (r *runner) leave(err error) error {
 	if r.Kept != nil && err == nil && r.soft.Err() == nil {
 		if err := r.services.keep(); err != nil {
@@ -207,7 +208,11 @@ func (r *runner) leave(err error) error {
 		return nil
 	}
 	closing := r.services.close(r.hard)
-	if DiskFailed(err) && DiskFailed(closing) {
+	switch {
+	case err == nil && closing != nil && !DiskFailed(closing):
+		r.Observer.Logf("stopping the stores: %v; stampede clean removes what is left", closing)
+		return nil
+	case DiskFailed(err) && DiskFailed(closing):
 		return err
 	}
 	return errors.Join(err, closing)

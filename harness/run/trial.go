@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"stampede/harness/deploy"
 	"stampede/harness/events"
 	"stampede/harness/history"
 	"stampede/harness/judge"
@@ -104,16 +105,27 @@ func (r *runner) perform(slot rundir.Slot, t *trial) (err error) {
 	if err != nil {
 		return fmt.Errorf("making a place for %s: %w", v.Name, err)
 	}
-	defer func() { err = errors.Join(err, place.close(r.hard)) }()
+	defer func() { err = r.cleaned(slot, err, place.close(r.hard)) }()
 	inst, err := r.open(slot, v, place.config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closing(v.Name, inst.Close)) }()
+	defer func() { err = r.cleaned(slot, err, closing(v.Name, inst.Close)) }()
 	if err := r.prepare(slot, t, inst); err != nil {
 		return err
 	}
 	return r.exercise(slot, v, t, inst, place)
+}
+
+// cleaned is the error of a trial after a step of its clean-up. What fails after the final truth
+// was read says nothing about the design, so it is told and the trial is whole, unless the disk
+// failed, which may have what was recorded.
+func (r *runner) cleaned(slot rundir.Slot, err, failed error) error {
+	if err != nil || failed == nil || DiskFailed(failed) {
+		return errors.Join(err, failed)
+	}
+	r.Observer.Logf("cleaning up after %s: %v", slot.Variant, failed)
+	return nil
 }
 
 // exercise is a trial from the initial state to the final truth.
@@ -142,7 +154,7 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *trial, inst sut.In
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, others.close(r.hard)) }()
+		defer func() { err = r.cleaned(slot, err, others.close(r.hard)) }()
 	}
 	if !r.Scenario.SideBySide { // where nobody can tell whose doing it is
 		metered := slices.Concat(roles.Metered(), others.metered())
@@ -160,11 +172,12 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *trial, inst sut.In
 		return err
 	}
 	stores.tell(r.hard, t)
-	if err := roles.Stop(); err != nil {
-		return err
+	stopped := roles.Stop()
+	if errors.Is(stopped, deploy.ErrAtWork) {
+		return stopped // it changes what would be read
 	}
 	t.teller.phase(events.Audit)
-	return r.audit(slot, inst)
+	return errors.Join(stopped, r.audit(slot, inst))
 }
 
 // openGauge connects the variant's gauge, if it has one.
@@ -174,7 +187,12 @@ func (p *place) openGauge(ctx context.Context, v sut.Variant) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	gauge, err := v.Gauge(ctx, p.config)
+	cfg := p.config
+	if p.targets != nil { // what it asks would be evidence of a fault that no client has met
+		cfg.PostgresURL, cfg.ReplicaURL, cfg.RedisURL = p.direct.PostgresURL, p.direct.ReplicaURL,
+			p.direct.RedisURL
+	}
+	gauge, err := v.Gauge(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("opening the gauge of %s: %w", v.Name, err)
 	}
@@ -376,7 +394,7 @@ func loadPlan(
 // fill keeps what the generator counted.
 func (t *trial) fill(res load.Result) {
 	t.Load, t.Generator = res.Load, res.Generator
-	t.Cut, t.Abandoned = res.Cut+res.CutFollowUps, res.Abandoned
+	t.Cut, t.Abandoned = res.Cut, res.Abandoned
 	t.MaxPacerLagNS, t.MaxBurst = res.MaxPacerLag.Nanoseconds(), res.MaxBurst
 	t.StartNS, t.LastDueNS = res.Start.Nanoseconds(), res.LastDue.Nanoseconds()
 	t.EndNS, t.Interrupted = res.End.Nanoseconds(), res.Stopped

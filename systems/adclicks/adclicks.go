@@ -79,7 +79,7 @@ type Figures struct {
 	Clicks    int64  `json:"clicks" op:"value" min:"0" doc:"that are paid for, in all windows"`
 	Cents     int64  `json:"cents" min:"0" doc:"their price"`
 	Users     int64  `json:"users" min:"0" doc:"about how many users they are of"`
-	ThroughMS int64  `json:"through_ms" min:"0" doc:"windows of the campaign that end until then are closed, and their clicks that were on time are in the figures: the watermark after the last decided click of its partition, or any earlier time, such as 0 before a click"`
+	ThroughMS int64  `json:"through_ms" min:"0" doc:"windows of the campaign that end until then are closed, and their clicks that were on time are in the figures, and so are corrections of those that ended a horizon before it: the watermark after the last decided click of its partition, or any earlier time, such as 0 before a click"`
 }
 
 // Reconciliation compares real time with the archive as far as both have come.

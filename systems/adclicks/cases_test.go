@@ -400,13 +400,17 @@ func otherCases() []verdictCase {
 			"no dashboard showed until when windows are closed"},
 		{shown, "before they happened", fail, func(e *evidence) { e.op(90).Start, e.op(90).End = 0, ms },
 			"the dashboard of campaign-1 showed 7 clicks for 350 cents when at most 1 for 50 had been sent"},
-		{shown, "less than closed windows have", fail, figures(closed("4,\"cents\":250", 5)),
-			"showed 4 clicks for 250 cents; closed windows, until 1700000003000, have 5 for 250"},
-		{shown, "cheaper than closed windows", fail, figures(closed("5,\"cents\":249", 5)),
-			"showed 5 clicks for 249 cents"},
-		{shown, "what closed windows have", pass, figures(closed("5,\"cents\":250", 5)), ""},
+		{shown, "less than closed windows have", fail, figures(closed("5,\"cents\":300", 6)),
+			"showed 5 clicks for 300 cents; closed windows, until 1700000003000, have 6 for 300"},
+		{shown, "cheaper than closed windows", fail, figures(closed("6,\"cents\":299", 6)),
+			"showed 6 clicks for 299 cents"},
+		{shown, "what closed windows have", pass, figures(closed("6,\"cents\":300", 6)), ""},
+		{shown, "without a correction, and the window takes no more", fail,
+			figures(closed("5,\"cents\":250", 5)), "with corrections of those that take no more"},
+		{shown, "without a correction, and the window may take more", pass, figures(
+			`{"clicks":4,"cents":200,"users":4,"through_ms":1700000002999}`), ""},
 		{shown, "users that nobody has seen", fail, figures(closed("7,\"cents\":350", 11)),
-			"showed 11 users; there were 7 at most, and 5 in closed windows"},
+			"showed 11 users; there were 7 at most, and 6 in closed windows"},
 		{shown, "fewer users than in closed windows", fail, figures(closed("7,\"cents\":350", 1)),
 			"showed 1 users"},
 		{shown, "closed before it may be", fail, figures(
@@ -415,7 +419,7 @@ func otherCases() []verdictCase {
 		{shown, "no campaign", fail, func(e *evidence) {
 			suttest.Deny(e.op(90), adclicks.ErrUnknownCampaign)
 		}, "dashboard of campaign-1 at 2.28s was refused as if there were no such thing"},
-		{shown, "nobody looks", maybe, forget(adclicks.KindDashboard), "nobody looked at a dashboard"},
+		{shown, "nobody looks", maybe, forget(adclicks.KindDashboard), "no dashboard showed"},
 
 		{lag, "a consumer stands still", fail, still,
 			"a click has waited for 2.27s in the log, and so have others: consumers are 9 clicks behind"},

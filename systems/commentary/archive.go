@@ -75,14 +75,14 @@ func archive(ctx context.Context, st *opened, match uint64) error {
 	})
 }
 
-// past reads older comments: rows first, and then the archive, to which they may have gone
+// Past reads older comments: rows first, and then the archive, to which they may have gone
 // meanwhile.
-func past(ctx context.Context, st *opened, req PastRequest) (Past, error) {
-	v, err := rows(ctx, st, req)
+func (s server) Past(ctx context.Context, req PastRequest) (Past, error) {
+	v, err := rows(ctx, s.opened, req)
 	p := Past{v.version, v.comments}
 	if err == nil && p.Version > 0 && len(p.Comments) < req.Most {
 		var old []Comment
-		old, err = objects.All[Comment](ctx, objects.In(st.DB), shelf(req.Match))
+		old, err = objects.All[Comment](ctx, objects.In(s.DB), shelf(req.Match))
 		p.Comments = older(p.Comments, old, req)
 	}
 	return p, stores.Failed("reading older comments", err)

@@ -211,6 +211,25 @@ func TestClauses(t *testing.T) {
 		suttest.Deny(&e.Records[5], commentary.ErrNoComment)
 		e.Audit.Changes = e.Audit.Changes[:2]
 	}
+	// A record is sent again, and answered with a version.
+	again := func(record int, version int64) func(*evidence) {
+		return func(e *evidence) {
+			r := e.Records[record]
+			r.Start, r.End, r.Reply.Value = time.Second, time.Second+ms, version
+			r.Reply.Body = fmt.Appendf(nil, `{"version":%d,"visible_within_ms":0}`, version)
+			e.Records = append(e.Records, r)
+		}
+	}
+	// So many comments may have been published that the first is too old to be corrected.
+	old := func(e *evidence) {
+		for i := range uint64(29) {
+			more := e.Records[3] // its key is also that of the answer
+			more.Op = commentary.API().Op(commentary.KindPublish,
+				commentary.PublishRequest{ID: 1000 + i, Match: 1, Ball: "2.1", Text: "wide"})
+			more.Outcome, more.Reply, more.End = history.Unknown, history.Reply{}, history.Never
+			e.Records = append(e.Records, more)
+		}
+	}
 	fault := func(e *evidence) {
 		e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "away", Start: 40 * ms,
 			End: 200 * ms, Recovered: 300 * ms, Fault: "kill redis", Evidence: []string{"it was off"}}}
@@ -269,14 +288,16 @@ func TestClauses(t *testing.T) {
 			}, ""},
 		{commentary.AckedKept, "a correction of what may be old", check.Held, func(e *evidence) {
 			denied(e)
-			for i := range uint64(29) {
-				more := e.Records[3] // its key is also that of the answer
-				more.Op = commentary.API().Op(commentary.KindPublish,
-					commentary.PublishRequest{ID: 1000 + i, Match: 1, Ball: "2.1", Text: "wide"})
-				more.Outcome, more.Reply, more.End = history.Unknown, history.Reply{}, history.Never
-				e.Records = append(e.Records, more)
-			}
+			old(e)
 		}, ""},
+		{commentary.AckedKept, "sent again, and answered as before", check.Held, again(5, 3), ""},
+		{commentary.AckedKept, "sent again, and answered with another version", check.Broken,
+			again(3, 7), "the change 192 was answered with"},
+		{commentary.AckedKept, "a correction that is kept is denied", check.Broken, func(e *evidence) {
+			again(5, 3)(e)
+			suttest.Deny(&e.Records[9], commentary.ErrNoComment)
+			old(e)
+		}, "operation 65 was acknowledged at 65ms, but denied when it was sent again at 1s"},
 		{commentary.AckedKept, "no list", check.Undecided,
 			func(e *evidence) { e.Audit.Changes = nil }, "no change"},
 

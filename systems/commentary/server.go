@@ -49,7 +49,7 @@ func audited(
 				continue
 			}
 			v, failed := s.look(s, ctx, c.Match, -1)
-			all, wrong := past(ctx, st, PastRequest{Match: c.Match, Before: maxID, Most: math.MaxInt32})
+			all, wrong := s.Past(ctx, PastRequest{Match: c.Match, Before: maxID, Most: math.MaxInt32})
 			if err = errors.Join(err, failed, wrong); err != nil {
 				break
 			}
@@ -161,11 +161,6 @@ func tagged(tag string) int64 {
 		return version
 	}
 	return -1
-}
-
-// Past reads older comments.
-func (s server) Past(ctx context.Context, req PastRequest) (Past, error) {
-	return past(ctx, s.opened, req)
 }
 
 // inRows reads a match in Postgres.

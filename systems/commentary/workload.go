@@ -28,8 +28,10 @@ const (
 	// there.
 	correctAfter = 50 * time.Millisecond
 	checkAfter   = time.Second
-	// saveAfter is when a commentator saves again who was not told that the comment is kept.
+	// saveAfter is when a commentator saves again who was not told that the change is kept.
 	saveAfter = 300 * time.Millisecond
+	// savedTwice is the share of comments and corrections that are sent twice in any case.
+	savedTwice = 0.1
 )
 
 // NewWorkload makes the operations as a pure function of the seed. Scheduled operations are
@@ -41,6 +43,8 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	s := keys.NewStreams(seed)
 	w := &workload{p: p, table: API(), hot: s.Coin(), publish: s.Coin(), correct: s.Coin(),
 		app: s.Coin(), past: s.Coin(), matches: s.Uniform(p.Matches)}
+	w.Resends = sut.Resends{Share: savedTwice, Coin: s.Coin().At,
+		Kinds: []string{KindPublish, KindCorrect}}
 	if s.Err() != nil {
 		return nil, fmt.Errorf("commentary workload: %w", s.Err())
 	}
@@ -48,6 +52,7 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 }
 
 type workload struct {
+	sut.Resends
 	p     Params
 	table *api.Table[Commentary]
 
@@ -85,6 +90,8 @@ func (w *workload) Follow(
 	switch {
 	case op.Kind == KindPublish:
 		return w.published(i, op, outcome, reply)
+	case op.Kind == KindCorrect && outcome != history.OK:
+		return again(op, saveAfter, op.Arg)
 	case op.Kind == KindLatest && w.publish.At(i) < w.p.Publishes:
 		return w.checked(i, op, outcome, reply)
 	case op.Kind == KindLatest && int(step) < w.p.Polls:
@@ -113,10 +120,10 @@ func (w *workload) published(
 
 func correction(i uint64) string { return fmt.Sprintf("correction %d", i) }
 
-// saves is how often a comment is saved at most. Op.Arg counts.
+// saves is how often a change is saved at most. Op.Arg counts.
 const saves = 5
 
-// again saves a comment again after some time, that was saved some times before.
+// again saves a change again after some time, that was saved some times before.
 func again(op history.Op, after time.Duration, before int64) []sut.FollowUp {
 	if op.Arg = before + 1; op.Arg >= saves {
 		return nil

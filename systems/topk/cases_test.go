@@ -243,14 +243,17 @@ func TestClauses(t *testing.T) {
 			reply(`{"total":18,"items":[{"key":2,"count":9},{"key":1,"count":6}]}`)(e)
 		}, "1 of 2 are beyond the bound, and 2 may be"},
 		{topk.ReadsBounded, "no keys were read", check.Undecided, reply(`{"items":[]}`),
-			"no read had"},
+			"0 reads had events and keys"},
 		{topk.ReadsBounded, "no events were read", check.Undecided, func(e *evidence) {
 			reply(`{"total":0,"items":[{"key":2,"count":0}]}`)(e)
-		}, "no read had"},
+		}, "0 reads had events and keys"},
+		{topk.ReadsBounded, "one of twenty had events", check.Held, empty(19), ""},
+		{topk.ReadsBounded, "one of more than twenty had", check.Undecided, empty(20),
+			"1 reads had events and keys, and 20 had none"},
 		{topk.ReadsBounded, "what is no reply", check.Broken, reply(`[`), "cannot be read"},
 		{topk.ReadsBounded, "nothing was read", check.Undecided, func(e *evidence) {
 			e.Records = e.Records[:3]
-		}, "no read had"},
+		}, "0 reads had events and keys"},
 	})
 }
 
@@ -259,4 +262,14 @@ func noWindowsAndLog(e *evidence) { e.Audit.Windows, e.Audit.Log = nil, nil }
 // reply exchanges what was read.
 func reply(body string) func(*evidence) {
 	return func(e *evidence) { e.Records[3].Reply.Body = []byte(body) }
+}
+
+// empty adds reads before anything was counted.
+func empty(reads int) func(*evidence) {
+	return func(e *evidence) {
+		for range reads {
+			e.Records = append(e.Records, e.Records[3])
+			e.Records[len(e.Records)-1].Reply = history.Reply{Body: []byte(`{"items":[]}`)}
+		}
+	}
 }

@@ -67,9 +67,7 @@ func counted(v variant, d plan) variant {
 	v.Roles = []role{{Name: "worker",
 		Summary: "reads partitions of the log and keeps the panes of their windows",
 		Places:  []string{placeCounted, placeStored},
-		Do: func(ctx context.Context, st *opened) error {
-			return work(ctx, st, d)
-		}}}
+		Do:      func(ctx context.Context, st *opened) error { return work(ctx, st, d) }}}
 	v.State.Audit = func(ctx context.Context, st *opened) (any, error) {
 		return audit(ctx, st, d.ledger(st, d.summary), d.summary)
 	}

@@ -8,11 +8,7 @@ import (
 	"time"
 
 	"stampede/harness/sut"
-	"stampede/systems/crawler/web"
 )
-
-// Web is the shape of the web.
-func (p Params) Web() web.Shape { return p.web() }
 
 // Mutants are designs with a planted error each.
 func Mutants() map[string]sut.Variant {

@@ -130,7 +130,7 @@ type seen struct {
 }
 
 func readLog(a *Audit, p Params) *seen {
-	s := &seen{shape: p.web(), limit: p.Limits, pages: map[string][]*web.Exchange{},
+	s := &seen{shape: p.Web(), limit: p.Limits, pages: map[string][]*web.Exchange{},
 		hosts: map[string][]*web.Exchange{}, ips: map[string][]*web.Exchange{},
 		rows: map[string]*PageRow{}, heard: map[string]int64{},
 		latest: map[[2]string]*web.Exchange{}, room: map[*web.Exchange]time.Duration{},

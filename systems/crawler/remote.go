@@ -45,7 +45,7 @@ func serveFrontier(ctx context.Context, st *opened) (err error) {
 	mux.HandleFunc("GET "+leftPath, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, m.waits())
 	})
-	return web.Listen(ctx, mux, filepath.Join(own.Folder, addressFile), func() error {
+	return web.Listen(ctx, mux, filepath.Join(own.Folder, addressFile), func(string) error {
 		return newFetcher(st, m, remembered).run(ctx)
 	})
 }

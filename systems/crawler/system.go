@@ -56,15 +56,9 @@ func inWeb(v variant) variant {
 	v.Roles = append(v.Roles, role{Name: "web", Single: true,
 		Summary: "is the web: a proxy that serves all hosts, and keeps the log that judges",
 		Do: func(ctx context.Context, st *opened) error {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			return web.Serve(ctx, st.Params.web(), st.Config.Folder, func() {
-				go func() { // it works whether anybody asks or not
-					_ = st.Config.Every(ctx, time.Second, func() error {
-						st.Config.Worked()
-						return nil
-					})
-				}()
+			return web.Serve(ctx, st.Params.Web(), st.Config.Folder, func(string) error {
+				// It works whether anybody asks or not.
+				return st.Config.Every(ctx, time.Second, func() error { return nil })
 			})
 		}})
 	if v.State.Schema == "" {

@@ -53,7 +53,7 @@ func (w *workload) Op(i uint64) history.Op { return w.seed(i, 0) }
 
 // url is the page of seed i.
 func (w *workload) url(i uint64) string {
-	shape := w.p.web()
+	shape := w.p.Web()
 	island := int(i / uint64(w.p.PerIsland) % uint64(shape.Islands()))
 	return "http://" + shape.Chosen(island, w.draws.At(i))
 }

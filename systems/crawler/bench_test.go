@@ -2,11 +2,11 @@ package crawler_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,41 +37,38 @@ func BenchmarkCrawl(b *testing.B) {
 	base := 0.0
 	for _, side := range []struct {
 		name  string
-		crawl func(ctx context.Context, folder string) (int, error)
+		crawl func(ctx context.Context, at, folder string) (int, error)
 	}{
-		{"colly", func(_ context.Context, folder string) (int, error) {
-			return collyCrawl(folder, seeds, pages, p.Workers)
+		{"colly", func(_ context.Context, at, _ string) (int, error) {
+			return collyCrawl(at, seeds, pages, p.Workers)
 		}},
-		{"disk_frontier", func(ctx context.Context, folder string) (int, error) {
+		{"disk_frontier", func(ctx context.Context, _, folder string) (int, error) {
 			return pages, crawler.CrawlOnDisk(ctx, p, folder, seeds, pages)
 		}},
 	} {
 		b.Run(side.name, func(b *testing.B) {
 			for b.Loop() {
 				folder := b.TempDir()
-				ctx, cancel := context.WithCancel(b.Context())
-				ready, ended := make(chan struct{}), make(chan error, 1)
-				go func() { ended <- web.Serve(ctx, shape, folder, func() { close(ready) }) }()
-				<-ready
-				before, peak := heap(), atomic.Uint64{}
-				stop := make(chan struct{})
-				go func() {
-					for sut.Pause(ctx, 200*time.Millisecond) {
-						var m runtime.MemStats
-						runtime.ReadMemStats(&m)
-						peak.Store(max(peak.Load(), m.HeapInuse))
-					}
-					close(stop)
-				}()
-				began := time.Now()
-				n, err := side.crawl(ctx, folder)
+				at, stop, err := web.Start(b.Context(), shape, folder)
 				if err != nil {
 					b.Fatal(err)
 				}
+				runtime.GC()
+				before := heap()
+				peak := before
+				ctx, cancel := context.WithCancel(b.Context())
+				var watch sync.WaitGroup
+				watch.Go(func() {
+					for sut.Pause(ctx, 200*time.Millisecond) {
+						peak = max(peak, heap())
+					}
+				})
+				began := time.Now()
+				n, err := side.crawl(ctx, at, folder)
 				rate := float64(n) / time.Since(began).Seconds()
 				cancel()
-				<-stop
-				if err := <-ended; err != nil {
+				watch.Wait()
+				if err = errors.Join(err, stop()); err != nil {
 					b.Fatal(err)
 				}
 				if base == 0 {
@@ -79,7 +76,7 @@ func BenchmarkCrawl(b *testing.B) {
 				}
 				b.ReportMetric(rate, "pages/s")
 				b.ReportMetric(rate/base, "ratio")
-				b.ReportMetric(float64(peak.Load()-min(before, peak.Load()))/1e6, "peak-MB")
+				b.ReportMetric(float64(peak-before)/1e6, "peak-MB")
 				b.ReportMetric(0, "ns/op")
 			}
 		})
@@ -87,22 +84,17 @@ func BenchmarkCrawl(b *testing.B) {
 }
 
 func heap() uint64 {
-	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapInuse
 }
 
 // collyCrawl crawls until so many pages were answered.
-func collyCrawl(folder string, seeds []string, pages, workers int) (int, error) {
-	at, err := os.ReadFile(filepath.Join(folder, web.AddressFile))
-	if err != nil {
-		return 0, err
-	}
+func collyCrawl(at string, seeds []string, pages, workers int) (int, error) {
 	c := colly.NewCollector(colly.Async(true), colly.UserAgent(web.Agent))
 	c.IgnoreRobotsTxt = false
 	c.WithTransport(&http.Transport{DisableKeepAlives: true,
-		Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: string(at)})})
+		Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: at})})
 	if err := c.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: workers}); err != nil {
 		return 0, err
 	}

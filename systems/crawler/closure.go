@@ -34,7 +34,7 @@ func (j *judged) follow() *closure {
 		map[string]bool{}}
 	counts := map[string]int{}
 	for key := range j.rows {
-		host, _ := web.Split(key)
+		host := hostOf(key)
 		counts[host]++
 		c.full[host] = counts[host] >= j.p.PerHost
 	}
@@ -53,7 +53,7 @@ func (j *judged) follow() *closure {
 		if c.root[key] = c.root[from]; from == "" {
 			c.root[key] = key
 		}
-		if host, _ := web.Split(key); c.host[host] == "" {
+		if host := hostOf(key); c.host[host] == "" {
 			c.host[host] = c.root[key]
 		}
 		c.hops[key] = hops
@@ -99,15 +99,12 @@ func allFetched(j *judged) {
 	c := j.closure
 	states := map[string]int{}
 	for _, key := range slices.Sorted(maps.Keys(c.hops)) {
-		host, _ := web.Split(key)
 		row := j.rows[key]
-		must := c.from[key] != "" || j.acked[key] != 0 // a seed of unknown outcome may be lost
-		switch {
-		case row == nil && (!must || c.full[host] && j.acked[key] == 0): // seeds are never too many
-			continue
-		case row == nil:
-			j.Unfinished(j.opOf(key), "nobody has heard of %s, to which %s leads", key,
-				cmp.Or(c.from[key], "a seed"))
+		if row == nil { // a seed of unknown outcome may be lost; acknowledged ones are never too many
+			if j.acked[key] != 0 || c.from[key] != "" && !c.full[hostOf(key)] {
+				j.Unfinished(j.opOf(key), "nobody has heard of %s, to which %s leads", key,
+					cmp.Or(c.from[key], "a seed"))
+			}
 			continue
 		}
 		j.Checked(1)
@@ -147,10 +144,9 @@ func (j *judged) wrong(key string, row *PageRow) string {
 	if shape.RobotsChange == 0 {
 		allowed[1] = allowed[0]
 	}
-	host, _ := web.Split(key)
 	switch want := stateOf(page, is); {
 	case row.State == disallowed:
-		if allowed[0] && allowed[1] && !j.vain(host+"/robots.txt") {
+		if allowed[0] && allowed[1] && !j.vain(hostOf(key)+"/robots.txt") {
 			return "robots.txt allows it"
 		}
 	case !allowed[0] && !allowed[1]:
@@ -172,9 +168,7 @@ func (j *judged) vain(key string) bool {
 	page, _ := j.shape.Find(key)
 	n := 0
 	for _, e := range j.pages[key] {
-		if !answered(e) || page.Torn || j.gaveUp(e) {
-			n++
-		}
+		n += count(!answered(e) || page.Torn || j.gaveUp(e))
 	}
 	return n >= j.p.Attempts
 }
@@ -201,8 +195,7 @@ func withinLimits(j *judged) {
 	c := j.closure
 	pages, seeds := map[string]int{}, map[string]int{}
 	for key := range j.seeds {
-		host, _ := web.Split(key)
-		seeds[host]++
+		seeds[hostOf(key)]++
 	}
 	tried := false
 	for _, key := range slices.Sorted(maps.Keys(j.pages)) {
@@ -210,8 +203,7 @@ func withinLimits(j *judged) {
 			continue
 		}
 		j.Checked(1)
-		host, _ := web.Split(key)
-		pages[host]++
+		pages[hostOf(key)]++
 		_, follows := c.hops[key]
 		switch {
 		case j.p.Filtered(key):
@@ -228,8 +220,7 @@ func withinLimits(j *judged) {
 		tried = tried || page.Huge || page.Bomb
 	}
 	for _, host := range slices.Sorted(maps.Keys(pages)) {
-		most := j.p.PerHost + seeds[host]
-		if pages[host] > most {
+		if most := j.p.PerHost + seeds[host]; pages[host] > most {
 			j.Violate(nil, "%d pages of %s were asked for, and %d may be", pages[host], host, most)
 		}
 	}

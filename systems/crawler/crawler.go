@@ -204,8 +204,8 @@ func DefaultParams() Params {
 		PerIsland: 5, Twice: 0.3}
 }
 
-// web is the shape of the web.
-func (p Params) web() web.Shape {
+// Web is the shape of the web.
+func (p Params) Web() web.Shape {
 	p.HugeBytes = 2 * p.MaxBytes
 	return p.Shape
 }

@@ -5,10 +5,10 @@ import (
 	"container/heap"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -42,8 +42,7 @@ func diskFrontier() variant {
 		Roles:   fetcherRole(true, serveFrontier),
 		State: design.State[Params]{Pending: pendingOnDisk, Audit: auditDisk,
 			Found: func(_ context.Context, st *opened) (string, error) {
-				m := newMemory(st.Params, st.Config.Folder)
-				err := journal.Read(st.Config.Folder, m.restore)
+				m, err := readMemory(st)
 				if len(m.pages) == 0 || err != nil {
 					return "", err
 				}
@@ -78,7 +77,6 @@ type diskPage struct {
 	Task   task
 	Host   string
 	State  string
-	Seq    int
 	DueAt  int64 `json:",omitempty"`
 	Failed int64 `json:",omitempty"`
 	Status int   `json:",omitempty"`
@@ -87,7 +85,6 @@ type diskPage struct {
 // memory is the frontier of one process.
 type memory struct {
 	params Params
-	folder string
 
 	mu     sync.Mutex
 	log    *journal.Journal
@@ -101,7 +98,7 @@ type memory struct {
 	left   int
 
 	addresses map[string]*address
-	resting   resting                // by time
+	resting   resting
 	ready     [lowest + 1][]*address // by priority
 }
 
@@ -110,8 +107,7 @@ type address struct {
 	ip      string
 	waiting []*diskPage
 	freeAt  int64
-	at      int64 // when it may be asked, as long as it rests
-	index   int   // among those that rest, -1 if it does not
+	at      int64 // when it may be asked, as long as it rests; 0 if it does not
 	fence   int64
 	busy    bool // a fetcher has it, or it is ready
 }
@@ -122,11 +118,16 @@ const (
 	bloomWrong = 0.01
 )
 
-func newMemory(p Params, folder string) *memory {
-	return &memory{params: p, folder: folder, seeds: map[uint64]string{},
-		hosts: map[string]*diskHost{},
+func newMemory(p Params) *memory {
+	return &memory{params: p, seeds: map[uint64]string{}, hosts: map[string]*diskHost{},
 		pages: map[string]*diskPage{}, bodies: map[string]BodyRow{}, addresses: map[string]*address{},
 		maybe: bloom.NewWithEstimates(bloomPages, bloomWrong)}
+}
+
+// readMemory reads the frontier of a folder that another process may have.
+func readMemory(st *opened) (*memory, error) {
+	m := newMemory(st.Params)
+	return m, journal.Read(st.Config.Folder, m.restore)
 }
 
 // restore takes a record in.
@@ -162,13 +163,10 @@ func (m *memory) apply(e entry) {
 	}
 }
 
-// knows says whether a page is known.
-func (m *memory) knows(url string) bool { return m.maybe.TestString(url) && m.pages[url] != nil }
-
 // openMemory reads the frontier of a folder and goes on from there. Nobody knows what was asked for
 // last: every address rests first.
 func openMemory(p Params, folder string) (*memory, error) {
-	m := newMemory(p, folder)
+	m := newMemory(p)
 	log, err := journal.Open(folder, m.restore)
 	if err != nil {
 		return nil, err
@@ -183,10 +181,7 @@ func openMemory(p Params, folder string) (*memory, error) {
 	for _, h := range m.hosts {
 		m.address(h.IP).freeAt = m.now() + int64(rest)
 	}
-	pages := slices.SortedFunc(maps.Values(m.pages), func(a, b *diskPage) int {
-		return cmp.Compare(a.Seq, b.Seq)
-	})
-	for _, page := range pages {
+	for _, page := range m.pages {
 		if page.State == waiting {
 			a := m.address(m.hosts[page.Host].IP)
 			a.waiting = append(a.waiting, page)
@@ -205,37 +200,46 @@ func (m *memory) now() int64 { return m.began.UnixNano() + int64(time.Since(m.be
 func (m *memory) address(ip string) *address {
 	a := m.addresses[ip]
 	if a == nil {
-		a = &address{ip: ip, index: -1}
+		a = &address{ip: ip}
 		m.addresses[ip] = a
 	}
 	return a
 }
 
-// lay lets an address rest until it may be asked, if there is anything to ask for.
+// lay lets an address rest until it may be asked, if there is anything to ask for: longer than it
+// rests already it never does.
 func (m *memory) lay(a *address) {
-	if a.busy {
+	if a.busy || len(a.waiting) == 0 {
 		return
 	}
-	at := int64(0)
+	at := int64(math.MaxInt64)
 	for _, p := range a.waiting {
-		if due := max(p.DueAt, m.hosts[p.Host].NotBefore); at == 0 || due < at {
-			at = max(due, 1)
-		}
+		at = min(at, max(p.DueAt, m.hosts[p.Host].NotBefore))
 	}
-	switch a.at = max(at, a.freeAt); {
-	case at == 0 && a.index >= 0:
-		heap.Remove(&m.resting, a.index)
-	case at == 0:
-	case a.index >= 0:
-		heap.Fix(&m.resting, a.index)
-	default:
-		heap.Push(&m.resting, a)
+	if at = max(at, a.freeAt, 1); at != a.at {
+		a.at = at
+		heap.Push(&m.resting, turn{at, a})
 	}
 }
 
-// change writes an entry, and applies it. The mutex is held; what is returned waits for the disk.
-func (m *memory) change(e entry) (func(context.Context) error, error) {
-	var wait func(context.Context) error
+// onDisk does what holds the mutex, and then waits for the disk.
+func (m *memory) onDisk(ctx context.Context, do func() (journal.Wait, error)) error {
+	m.mu.Lock()
+	wait, err := do()
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err = wait(ctx); err != nil && ctx.Err() == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.fail("flushing the frontier", err)
+	}
+	return err
+}
+
+// change writes an entry, and applies it. The mutex is held.
+func (m *memory) change(e entry) (wait journal.Wait, err error) {
 	record, err := json.Marshal(e)
 	if err == nil {
 		wait, err = m.log.Begin(record)
@@ -244,15 +248,7 @@ func (m *memory) change(e entry) (func(context.Context) error, error) {
 		return nil, m.fail("writing the frontier", err)
 	}
 	m.apply(e)
-	return func(ctx context.Context) error {
-		err := wait(ctx)
-		if err != nil && ctx.Err() == nil {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return m.fail("flushing the frontier", err)
-		}
-		return err
-	}, nil
+	return wait, nil
 }
 
 // fail ends the frontier: its process reads the disk anew. The mutex is held.
@@ -261,10 +257,7 @@ func (m *memory) fail(doing string, err error) error {
 	return fmt.Errorf("%w: %w", errLost, m.failed)
 }
 
-func hashOf(body []byte) string {
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:])
-}
+func hashOf(body []byte) string { return fmt.Sprintf("%x", sha256.Sum256(body)) }
 
 // take takes addresses that are ready, the most urgent first.
 func (m *memory) take(_ context.Context, n int) ([]*job, time.Duration, error) {
@@ -275,8 +268,12 @@ func (m *memory) take(_ context.Context, n int) ([]*job, time.Duration, error) {
 	}
 	now := m.now()
 	for len(m.resting) > 0 && m.resting[0].at <= now {
-		a := heap.Pop(&m.resting).(*address)
-		a.busy = true
+		next := heap.Pop(&m.resting).(turn)
+		a := next.address
+		if a.busy || a.at != next.at {
+			continue // it had an earlier one
+		}
+		a.busy, a.at = true, 0
 		class := lowest
 		for _, p := range a.waiting {
 			class = min(class, p.Task.Priority)
@@ -298,28 +295,25 @@ func (m *memory) take(_ context.Context, n int) ([]*job, time.Duration, error) {
 	return jobs, wait, nil
 }
 
-// job is what to ask an address for.
+// job is what to ask an address for that has something due.
 func (m *memory) job(a *address, now int64) *job {
 	a.fence++
-	j := &job{IP: a.ip, Fence: a.fence, Until: time.Now().Add(m.params.Lease.D() * leases)}
 	due := slices.DeleteFunc(slices.Clone(a.waiting), func(p *diskPage) bool {
 		return max(p.DueAt, m.hosts[p.Host].NotBefore) > now
 	})
 	slices.SortFunc(due, func(a, b *diskPage) int {
-		return cmp.Or(cmp.Compare(a.Task.Priority, b.Task.Priority), cmp.Compare(a.Seq, b.Seq))
+		return cmp.Or(cmp.Compare(a.Task.Priority, b.Task.Priority),
+			cmp.Compare(a.Task.Seq, b.Task.Seq))
 	})
+	h := m.hosts[due[0].Host]
+	j := &job{IP: a.ip, Host: h.Name, Fence: a.fence, Failures: h.Failures,
+		Until: time.Now().Add(m.params.Lease.D() * leases)}
+	if h.Rules != nil {
+		j.Rules = &rules{*h.Rules, (now - h.RulesAt) / int64(time.Millisecond)}
+	}
 	for _, p := range due {
-		if j.Host == "" {
-			j.Host = p.Host
-		}
 		if p.Host == j.Host && len(j.Pages) < candidates {
 			j.Pages = append(j.Pages, p.Task)
-		}
-	}
-	if h := m.hosts[j.Host]; h != nil {
-		j.Failures = h.Failures
-		if h.Rules != nil {
-			j.Rules = &rules{*h.Rules, (now - h.RulesAt) / int64(time.Millisecond)}
 		}
 	}
 	return j
@@ -328,23 +322,21 @@ func (m *memory) job(a *address, now int64) *job {
 // leases is how many leases a job lasts where no other process waits for its end.
 const leases = 100
 
-// add makes pages known.
+// add makes pages known, and seeds durable.
 func (m *memory) add(ctx context.Context, list []found) error {
-	m.mu.Lock()
-	wait, err := m.addAnd(list, entry{})
-	m.mu.Unlock()
-	if err != nil || wait == nil {
-		return err
-	}
-	return wait(ctx)
+	return m.onDisk(ctx, func() (journal.Wait, error) { return m.added(list) })
 }
 
-// addAnd makes pages known in one record with more; there is no record of nothing.
-func (m *memory) addAnd(list []found, e entry) (func(context.Context) error, error) {
+// added writes one record. There is none of nothing, but what is known may still be on its way.
+func (m *memory) added(list []found) (journal.Wait, error) {
+	var e entry
 	hosts := map[string]*diskHost{}
 	fresh := map[string]bool{}
 	for _, f := range list {
-		if m.knows(f.URL) || fresh[f.URL] {
+		if f.Op != 0 && m.seeds[f.Op] == "" {
+			e.Seeds = append(e.Seeds, SeedRow{f.Op, f.URL})
+		}
+		if m.maybe.TestString(f.URL) && m.pages[f.URL] != nil || fresh[f.URL] {
 			continue
 		}
 		h := hosts[f.Host]
@@ -355,19 +347,19 @@ func (m *memory) addAnd(list []found, e entry) (func(context.Context) error, err
 			}
 			hosts[f.Host] = h
 		}
-		if h.Pages >= m.params.PerHost && !f.Seed {
+		if h.Pages >= m.params.PerHost && f.Op == 0 {
 			continue
 		}
 		h.Pages++
 		fresh[f.URL] = true
-		e.Pages = append(e.Pages, diskPage{Host: f.Host, State: waiting, Seq: len(m.pages) + len(e.Pages),
-			Task: task{URL: f.URL, Priority: f.Priority, Hops: f.Hops}})
+		e.Pages = append(e.Pages, diskPage{Host: f.Host, State: waiting, Task: task{URL: f.URL,
+			Seq: int64(len(m.pages) + len(e.Pages)), Priority: f.Priority, Hops: f.Hops}})
 	}
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
 		e.Hosts = append(e.Hosts, *hosts[name])
 	}
 	if len(e.Pages) == 0 && len(e.Seeds) == 0 {
-		return nil, nil
+		return m.log.Begin(nil)
 	}
 	wait, err := m.change(e)
 	if err != nil {
@@ -383,30 +375,21 @@ func (m *memory) addAnd(list []found, e entry) (func(context.Context) error, err
 
 // finish stores what a job has led to.
 func (m *memory) finish(ctx context.Context, j *job, r *result) error {
-	m.mu.Lock()
-	wait, err := m.finished(j, r)
-	m.mu.Unlock()
-	if err != nil || wait == nil {
-		return err
-	}
-	return wait(ctx)
+	return m.onDisk(ctx, func() (journal.Wait, error) { return m.finished(j, r) })
 }
 
-func (m *memory) finished(j *job, r *result) (wait func(context.Context) error, err error) {
+func (m *memory) finished(j *job, r *result) (wait journal.Wait, err error) {
 	a := m.addresses[j.IP]
 	if a.fence != j.Fence {
-		return nil, nil // it is stored: only the wait for the disk was cut short
+		return m.log.Begin(nil) // it is stored: only the wait for the disk was cut short
 	}
 	now := m.now()
-	var e entry
-	if j.Host != "" {
-		h := *m.hosts[j.Host]
-		h.Failures, h.NotBefore = r.Failures, now+int64(r.Quarantine)
-		if r.Rules != nil {
-			h.Rules, h.RulesAt = r.Rules, now
-		}
-		e.Hosts = []diskHost{h}
+	h := *m.hosts[j.Host]
+	h.Failures, h.NotBefore = r.Failures, now+int64(r.Quarantine)
+	if r.Rules != nil {
+		h.Rules, h.RulesAt = r.Rules, now
 	}
+	e := entry{Hosts: []diskHost{h}}
 	for _, o := range r.Pages {
 		p := *m.pages[o.URL]
 		p.State, p.Status, p.Task.Hash, p.Task.EveryMS = o.State, o.Status, o.Hash, o.EveryMS
@@ -433,42 +416,17 @@ func (m *memory) finished(j *job, r *result) (wait func(context.Context) error, 
 	return wait, nil
 }
 
-// seed makes a seed durable.
-func (m *memory) seed(ctx context.Context, op uint64, f found) error {
-	m.mu.Lock()
-	var e entry
-	if m.seeds[op] == "" {
-		e.Seeds = []SeedRow{{op, f.URL}}
-	}
-	wait, err := m.addAnd([]found{f}, e)
-	if err == nil && wait == nil {
-		wait, err = m.flushed() // the one before this may be on its way
-	}
-	m.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return wait(ctx)
-}
-
-// flushed waits for all before it.
-func (m *memory) flushed() (func(context.Context) error, error) {
-	return m.log.Begin(nil)
-}
-
 // look tells only what is on the disk: a crash must not take it back.
-func (m *memory) look(ctx context.Context, url string) (Page, error) {
-	m.mu.Lock()
-	page := Page{URL: url}
-	if p := m.pages[url]; p != nil {
-		page.State, page.Status, page.Hash, page.Fetched = p.State, p.Status, p.Task.Hash, p.Task.Fetched
-	}
-	wait, err := m.flushed()
-	m.mu.Unlock()
-	if err != nil {
-		return page, err
-	}
-	return page, wait(ctx)
+func (m *memory) look(ctx context.Context, url string) (page Page, err error) {
+	page.URL = url
+	err = m.onDisk(ctx, func() (journal.Wait, error) {
+		if p := m.pages[url]; p != nil {
+			page = Page{URL: url, State: p.State, Fetched: p.Task.Fetched, Status: p.Status,
+				Hash: p.Task.Hash}
+		}
+		return m.log.Begin(nil)
+	})
+	return page, err
 }
 
 func (m *memory) waits() int {
@@ -480,8 +438,8 @@ func (m *memory) waits() int {
 // pendingOnDisk asks the process that has the frontier, or reads its disk.
 func pendingOnDisk(ctx context.Context, st *opened) (n int64, what string, err error) {
 	if n, err = left(ctx, st); err != nil {
-		m := newMemory(st.Params, st.Config.Folder)
-		err = journal.Read(st.Config.Folder, m.restore)
+		var m *memory
+		m, err = readMemory(st)
 		n = int64(m.left)
 	}
 	return n, fmt.Sprintf("%d pages wait to be fetched", n), err
@@ -489,8 +447,8 @@ func pendingOnDisk(ctx context.Context, st *opened) (n int64, what string, err e
 
 // auditDisk reads the disk.
 func auditDisk(_ context.Context, st *opened) (any, error) {
-	m := newMemory(st.Params, st.Config.Folder)
-	if err := journal.Read(st.Config.Folder, m.restore); err != nil {
+	m, err := readMemory(st)
+	if err != nil {
 		return nil, err
 	}
 	a := Audit{Seeds: []SeedRow{}, Pages: []PageRow{}, Hosts: []HostRow{}, Bodies: []BodyRow{}}
@@ -511,27 +469,21 @@ func auditDisk(_ context.Context, st *opened) (any, error) {
 	return withLog(a, st.Config.Folder)
 }
 
-// resting is a heap of addresses, the one that may be asked first on top.
-type resting []*address
+// turn is when an address may be asked. If that becomes earlier it has two, and the earlier counts.
+type turn struct {
+	at      int64
+	address *address
+}
+
+// resting is a heap of turns, the next one on top.
+type resting []turn
 
 func (r resting) Len() int           { return len(r) }
 func (r resting) Less(i, k int) bool { return r[i].at < r[k].at }
-func (r resting) Swap(i, k int) {
-	r[i], r[k] = r[k], r[i]
-	r[i].index, r[k].index = i, k
-}
-
-// Push adds an address.
-func (r *resting) Push(x any) {
-	a := x.(*address)
-	a.index = len(*r)
-	*r = append(*r, a)
-}
-
-// Pop takes the last one.
+func (r resting) Swap(i, k int)      { r[i], r[k] = r[k], r[i] }
+func (r *resting) Push(x any)        { *r = append(*r, x.(turn)) }
 func (r *resting) Pop() any {
-	old := *r
-	a := old[len(old)-1]
-	*r, a.index = old[:len(old)-1], -1
-	return a
+	last := (*r)[len(*r)-1]
+	*r = (*r)[:len(*r)-1]
+	return last
 }

@@ -8,62 +8,46 @@ import (
 	"time"
 
 	"stampede/harness/sut"
-	"stampede/systems/crawler/web"
 )
-
-// Web is the shape of the web.
-func (p Params) Web() web.Shape { return p.web() }
 
 // Mutants are designs with a planted error each.
 func Mutants() map[string]sut.Variant {
 	of := func(plant func(frontier) frontier) sut.Variant {
-		v := inStore(postgresFrontier(), remembered, func(st *opened) shared {
-			return struct {
-				frontier
-				book
-			}{plant(tables{st}), tables{st}}
-		})
-		return systemOf(v).Variants[0]
+		return systemOf(inStore(postgresFrontier(), remembered, func(st *opened) frontier {
+			return plant(tables{st})
+		})).Variants[0]
 	}
-	onDisk := diskFrontier()
+	onJob := func(change func(*job)) sut.Variant {
+		return of(func(f frontier) frontier { return taken{f, change} })
+	}
+	onResult := func(change func(*result)) sut.Variant {
+		return of(func(f frontier) frontier { return stored{f, change} })
+	}
 	return map[string]sut.Variant{
 		"control": of(func(f frontier) frontier { return f }),
-		"disk":    systemOf(onDisk).Variants[0],
-		"rules for ever": of(func(f frontier) frontier {
-			return taken{f, func(j *job) {
-				if j.Rules != nil {
-					j.Rules.AgeMS = 0
+		"rules for ever": onJob(func(j *job) {
+			if j.Rules != nil {
+				j.Rules.AgeMS = 0
+			}
+		}),
+		"no rules": onJob(func(j *job) { j.Rules = &rules{} }),
+		"no crawl delay": onJob(func(j *job) {
+			if j.Rules != nil {
+				j.Rules.Delay = 0
+			}
+		}),
+		"redirects without end": onJob(func(j *job) {
+			for i := range j.Pages {
+				j.Pages[i].Hops = 0
+			}
+		}),
+		"half a rest": onResult(func(r *result) { r.Rest /= 2 }),
+		"what failed is done": onResult(func(r *result) {
+			for i := range r.Pages {
+				if r.Pages[i].State == waiting && !r.Pages[i].Kept {
+					r.Pages[i].State = gone
 				}
-			}}
-		}),
-		"no rules": of(func(f frontier) frontier {
-			return taken{f, func(j *job) { j.Rules = &rules{} }}
-		}),
-		"no crawl delay": of(func(f frontier) frontier {
-			return taken{f, func(j *job) {
-				if j.Rules != nil {
-					j.Rules.Delay = 0
-				}
-			}}
-		}),
-		"redirects without end": of(func(f frontier) frontier {
-			return taken{f, func(j *job) {
-				for i := range j.Pages {
-					j.Pages[i].Hops = 0
-				}
-			}}
-		}),
-		"half a rest": of(func(f frontier) frontier {
-			return stored{f, func(r *result) { r.Rest /= 2 }}
-		}),
-		"what failed is done": of(func(f frontier) frontier {
-			return stored{f, func(r *result) {
-				for i := range r.Pages {
-					if r.Pages[i].State == waiting && !r.Pages[i].Kept {
-						r.Pages[i].State = gone
-					}
-				}
-			}}
+			}
 		}),
 		"an answer is said not to have come": of(func(f frontier) frontier {
 			var once sync.Map
@@ -76,12 +60,10 @@ func Mutants() map[string]sut.Variant {
 				}
 			}}
 		}),
-		"half a body": of(func(f frontier) frontier {
-			return stored{f, func(r *result) {
-				for i := range r.Pages {
-					r.Pages[i].Body = r.Pages[i].Body[:len(r.Pages[i].Body)/2]
-				}
-			}}
+		"half a body": onResult(func(r *result) {
+			for i := range r.Pages {
+				r.Pages[i].Body = r.Pages[i].Body[:len(r.Pages[i].Body)/2]
+			}
 		}),
 		"M82 stored before its links": of(func(f frontier) frontier { return forgetful{f} }),
 	}
@@ -130,14 +112,12 @@ func CrawlOnDisk(ctx context.Context, p Params, folder string, seeds []string, p
 	}
 	st := &opened{Params: p, Config: sut.Config{Folder: folder, Logger: slog.Default()}}
 	f := newFetcher(st, m, remembered)
-	for from := 0; from < len(seeds); from += 1000 {
-		list, err := f.find(ctx, seeds[from:min(len(seeds), from+1000)], 0, 0)
-		if err == nil {
-			err = m.add(ctx, list)
-		}
-		if err != nil {
-			return err
-		}
+	list, err := f.find(ctx, seeds, 0, 0)
+	if err == nil {
+		err = m.add(ctx, list)
+	}
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -2,6 +2,7 @@ package crawler
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,24 +14,26 @@ import (
 	"strings"
 	"sync"
 
+	"stampede/harness/sut"
+	"stampede/systems/crawler/links"
 	"stampede/systems/crawler/web"
 )
 
 // client asks for pages through the web's proxy, each on a connection of its own: on one that was
 // used before, net/http would repeat a request whose answer is lost.
 type client struct {
-	params Params
-	folder string
-	agent  string
-	http   *http.Client
+	*opened
+	agent string
+	http  *http.Client
 
 	mu        sync.Mutex
 	addresses map[string]string // of hosts, as a cache of names
 }
 
-// newClient makes a client that says which agent it is. The web's address is in the folder.
-func newClient(p Params, folder, agent string) *client {
-	c := &client{params: p, folder: folder, agent: agent, addresses: map[string]string{}}
+// newClient makes a client with a User-Agent of its own. The web's address is in the folder.
+func newClient(st *opened) *client {
+	c := &client{opened: st, agent: web.Agent + "/1.0 (" + rand.Text()[:10] + ")",
+		addresses: map[string]string{}}
 	c.http = &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: c.dial,
 			Proxy: func(r *http.Request) (*url.URL, error) {
@@ -54,7 +57,7 @@ type dialed struct{}
 
 // dial connects to the web, whatever it is asked for. The connection is noted in the context.
 func (c *client) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	at, err := os.ReadFile(filepath.Join(c.folder, web.AddressFile))
+	at, err := os.ReadFile(filepath.Join(c.Config.Folder, web.AddressFile))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoWeb, err)
 	}
@@ -84,7 +87,7 @@ type answer struct {
 // get asks for a page. When it returns nobody waits for an answer any more: its connection is
 // closed.
 func (c *client) get(ctx context.Context, address string, most int) (a answer) {
-	ctx, cancel := context.WithTimeout(ctx, c.params.FetchTimeout.D())
+	ctx, cancel := context.WithTimeout(ctx, c.Params.FetchTimeout.D())
 	defer cancel()
 	var conn net.Conn
 	ctx = context.WithValue(ctx, dialed{}, &conn)
@@ -123,32 +126,33 @@ func (c *client) address(ctx context.Context, host string) (string, error) {
 	if known {
 		return ip, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.params.FetchTimeout.D())
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		"http://"+nameServer+"/ip/"+url.PathEscape(host), nil)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrNoPage, err)
-	}
-	resp, err := c.http.Do(r)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", errNoWeb, err)
-	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 100))
+	a := c.get(ctx, "http://"+nameServer+"/ip/"+url.PathEscape(host), 100)
 	switch {
-	case err != nil:
-		return "", fmt.Errorf("%w: %w", errNoWeb, err)
-	case resp.StatusCode == http.StatusNotFound:
+	case a.err != nil:
+		return "", fmt.Errorf("%w: %w", errNoWeb, a.err)
+	case a.status == http.StatusNotFound:
 		return "", fmt.Errorf("%w: %s", ErrNoPage, host)
-	case resp.StatusCode != http.StatusOK:
-		return "", fmt.Errorf("%w: it answers %s", errNoWeb, resp.Status)
+	case a.status != http.StatusOK:
+		return "", fmt.Errorf("%w: it answers %d", errNoWeb, a.status)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.addresses[host] = string(text)
-	return string(text), nil
+	c.addresses[host] = string(a.body)
+	return string(a.body), nil
 }
 
-// close ends what is idle.
-func (c *client) close() { c.http.CloseIdleConnections() }
+// find is a page by its address. It waits for a web that cannot be asked, as long as ctx lasts.
+func (c *client) find(ctx context.Context, address string) (found, error) {
+	u, err := links.Normal(nil, address, sessions())
+	if err != nil {
+		return found{}, fmt.Errorf("%w: %w", ErrNoPage, err)
+	}
+	if c.Params.Filtered(u.Host + u.EscapedPath()) {
+		return found{}, fmt.Errorf("%w: it is beyond the limits", ErrNoPage)
+	}
+	ip, err := c.address(ctx, u.Host)
+	for errors.Is(err, errNoWeb) && sut.Pause(ctx, idle) {
+		ip, err = c.address(ctx, u.Host)
+	}
+	return found{URL: u.String(), Host: u.Host, IP: ip}, err
+}

@@ -3,9 +3,7 @@ package crawler
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"sync"
@@ -36,46 +34,43 @@ func fetcherRole(single bool, do func(context.Context, *opened) error) []role {
 
 // fetcher is a process that fetches.
 type fetcher struct {
-	params Params
-	cfg    sut.Config
-	client *client
-	front  frontier
-	known  known
-	mu     sync.Mutex // of known
+	*opened
+	client    *client
+	front     frontier
+	remembers int // at most so many pages, 0 of a frontier that forgets some
+
+	mu    sync.Mutex
+	known map[string]bool // pages that are certainly in the frontier: it is not asked about them
 }
 
-// newFetcher makes a process with an agent of its own, which remembers so many pages of the
-// frontier.
+// remembered is how many pages a fetcher remembers of a frontier that forgets none.
+const remembered = 200_000
+
 func newFetcher(st *opened, front frontier, remembers int) *fetcher {
-	return &fetcher{params: st.Params, cfg: st.Config, front: front, known: known{most: remembers},
-		client: newClient(st.Params, st.Config.Folder, newAgent())}
+	return &fetcher{opened: st, client: newClient(st), front: front, remembers: remembers,
+		known: map[string]bool{}}
 }
-
-// newAgent is a User-Agent for one process.
-func newAgent() string { return web.Agent + "/1.0 (" + rand.Text()[:10] + ")" }
 
 // idle is how long a process waits at most until it looks for work again.
 const idle = 50 * time.Millisecond
 
 // run fetches until ctx is cancelled, so many pages at once.
 func (f *fetcher) run(ctx context.Context) error {
-	defer f.client.close()
 	var busy sync.WaitGroup
 	defer busy.Wait()
-	free := make(chan struct{}, f.params.Workers)
-	for range f.params.Workers {
+	free := make(chan struct{}, f.Params.Workers)
+	for range f.Params.Workers {
 		free <- struct{}{}
 	}
-	return f.cfg.Steps(ctx, func() (time.Duration, error) {
+	return f.Config.Steps(ctx, func() (time.Duration, error) {
 		n := len(free) // only this goroutine takes
 		if n == 0 {
 			select {
 			case <-ctx.Done():
-				return 0, nil
 			case one := <-free:
 				free <- one
-				return 0, nil
 			}
+			return 0, nil
 		}
 		jobs, wait, err := f.front.take(ctx, n)
 		if err != nil {
@@ -88,7 +83,7 @@ func (f *fetcher) run(ctx context.Context) error {
 				f.work(ctx, j)
 			})
 		}
-		f.cfg.Worked()
+		f.Config.Worked()
 		if len(jobs) == n {
 			return 0, nil
 		}
@@ -107,12 +102,12 @@ func (f *fetcher) work(ctx context.Context, j *job) {
 		if err == nil || errors.Is(err, errLost) {
 			break
 		}
-		f.cfg.Warn("a page is not stored", err)
+		f.Config.Warn("a page is not stored", err)
 		if !retry.Rest(ctx) {
 			break // somebody else fetches it again
 		}
 	}
-	f.cfg.Passed(placeStored)
+	f.Config.Passed(placeStored)
 }
 
 // store makes what a page leads to known, and then keeps the page: in the other order a crash
@@ -122,57 +117,59 @@ func (f *fetcher) store(ctx context.Context, j *job, r *result, list []found) er
 		if err := f.front.add(ctx, list); err != nil {
 			return err
 		}
-		f.mu.Lock()
-		f.known.put(list)
-		f.mu.Unlock()
+		f.remember(list)
 	}
 	return f.front.finish(ctx, j, r)
+}
+
+// remember notes pages that are in the frontier. A full set is emptied.
+func (f *fetcher) remember(list []found) {
+	if f.remembers == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.known) > f.remembers {
+		clear(f.known)
+	}
+	for _, page := range list {
+		f.known[page.URL] = true
+	}
 }
 
 // do asks for one thing: robots.txt, if the host's rules are not known or too old, or the first
 // page that these allow.
 func (f *fetcher) do(ctx context.Context, j *job) (*result, []found) {
-	f.cfg.Passed(placeTaken)
+	f.Config.Passed(placeTaken)
 	ctx, cancel := context.WithDeadline(ctx, j.Until) // from then on another process may ask
 	defer cancel()
 	r := &result{Failures: j.Failures}
 	if j.Wait > 0 && !sut.Pause(ctx, j.Wait) {
 		return r, nil
 	}
-	if time.Until(j.Until) < f.params.FetchTimeout.D() || ctx.Err() != nil {
-		r.Rest = f.params.Delay.D() // there is no time for an answer
+	if time.Until(j.Until) < f.Params.FetchTimeout.D() || ctx.Err() != nil {
+		r.Rest = f.Params.Delay.D() // there is no time for an answer
 		return r, nil
 	}
-	if j.Rules == nil || j.Rules.AgeMS >= f.params.RobotsTTL.D().Milliseconds() {
-		list := f.robots(ctx, j, r)
-		return r, list
+	if j.Rules == nil || j.Rules.AgeMS >= f.Params.RobotsTTL.D().Milliseconds() {
+		return r, f.robots(ctx, j, r)
 	}
-	delay := max(f.params.Delay.D(), j.Rules.Delay)
 	for _, t := range j.Pages {
 		u, err := url.Parse(t.URL)
-		if err == nil && j.Rules.Allowed(pathOf(u)) {
-			r.Rest = delay
-			list := f.page(ctx, r, t, u)
-			return r, list
+		if err == nil && j.Rules.Allowed(u.RequestURI()) {
+			r.Rest = max(f.Params.Delay.D(), j.Rules.Delay)
+			return r, f.page(ctx, r, t, u)
 		}
 		r.Pages = append(r.Pages, outcome{URL: t.URL, Seq: t.Seq, State: disallowed})
 	}
 	return r, nil
 }
 
-// pathOf is what rules are about.
-func pathOf(u *url.URL) string {
-	if u.RawQuery != "" {
-		return u.EscapedPath() + "?" + u.RawQuery
-	}
-	return u.EscapedPath()
-}
-
 // robots asks for robots.txt. What cannot be had after so many attempts forbids everything.
 func (f *fetcher) robots(ctx context.Context, j *job, r *result) []found {
 	a := f.client.get(ctx, "http://"+j.Host+"/robots.txt", robots.Most)
-	f.cfg.Passed(placeFetched)
-	r.Rest = f.params.Delay.D()
+	f.Config.Passed(placeFetched)
+	r.Rest = f.Params.Delay.D()
 	if j.Rules != nil {
 		r.Rest = max(r.Rest, j.Rules.Delay)
 	}
@@ -181,8 +178,8 @@ func (f *fetcher) robots(ctx context.Context, j *job, r *result) []found {
 	case errors.Is(a.err, errNoWeb) || ctx.Err() != nil:
 		return nil
 	case a.err != nil && !a.large || a.status >= http.StatusInternalServerError:
-		if r.Failures++; r.Failures < f.params.Attempts {
-			r.Quarantine = f.params.pause(r.Failures)
+		if r.Failures++; r.Failures < f.Params.Attempts {
+			r.Quarantine = f.Params.pause(r.Failures)
 			return nil
 		}
 		got = robots.All()
@@ -208,8 +205,8 @@ func (f *fetcher) robots(ctx context.Context, j *job, r *result) []found {
 
 // page fetches a page and decides what becomes of it.
 func (f *fetcher) page(ctx context.Context, r *result, t task, u *url.URL) (list []found) {
-	a := f.client.get(ctx, t.URL, f.params.MaxBytes)
-	f.cfg.Passed(placeFetched)
+	a := f.client.get(ctx, t.URL, f.Params.MaxBytes)
+	f.Config.Passed(placeFetched)
 	if errors.Is(a.err, errNoWeb) || ctx.Err() != nil {
 		return nil // it stays as it is
 	}
@@ -221,23 +218,23 @@ func (f *fetcher) page(ctx context.Context, r *result, t task, u *url.URL) (list
 		o.State, o.Kept, o.Hash = large, true, ""
 	case a.err != nil || a.status >= http.StatusInternalServerError:
 		r.Failures++
-		r.Quarantine = f.params.pause(r.Failures)
-		if o.State, o.Again = waiting, f.params.pause(t.Tries+1); t.Tries+1 >= f.params.Attempts {
+		r.Quarantine = f.Params.pause(r.Failures)
+		if o.State, o.Again = waiting, f.Params.pause(t.Tries+1); t.Tries+1 >= f.Params.Attempts {
 			o.State, r.Quarantine = failed, 0
 		}
 	case a.status >= http.StatusMultipleChoices && a.status < http.StatusBadRequest &&
 		a.location != "":
 		o.State, o.Kept = moved, true
 		to, wrong := links.Normal(u, a.location, sessions())
-		if wrong == nil && t.Hops < f.params.Redirects {
+		if wrong == nil && t.Hops < f.Params.Redirects {
 			list, err = f.find(ctx, []string{to.String()}, t.Hops+1, t.Priority)
 		}
 	case a.status != http.StatusOK:
 		o.State, o.Kept = gone, true
 	default:
 		o.State, o.Kept, o.Body, o.Hash = done, true, a.body, hashOf(a.body)
-		if a.fresh && t.Fetched < int64(f.params.Recrawls) {
-			o.State, o.Again = waiting, f.params.again(t, &o)
+		if a.fresh && t.Fetched < int64(f.Params.Recrawls) {
+			o.State, o.Again = waiting, f.Params.again(t, &o)
 		}
 		list, err = f.find(ctx, contents(a, u), 0, min(lowest, t.Priority+1))
 	}
@@ -289,12 +286,12 @@ func (f *fetcher) find(
 ) (out []found, err error) {
 	for _, address := range list {
 		f.mu.Lock()
-		old := f.known.has(address)
+		old := f.known[address]
 		f.mu.Unlock()
 		if old {
 			continue
 		}
-		one, err := f.params.foundAt(ctx, f.client, address)
+		one, err := f.client.find(ctx, address)
 		switch {
 		case err == nil:
 			one.Hops, one.Priority = hops, priority
@@ -304,20 +301,4 @@ func (f *fetcher) find(
 		}
 	}
 	return out, nil
-}
-
-// foundAt is a page by its address. It waits for a web that cannot be asked, as long as ctx lasts.
-func (p Params) foundAt(ctx context.Context, c *client, address string) (found, error) {
-	u, err := links.Normal(nil, address, sessions())
-	if err != nil {
-		return found{}, fmt.Errorf("%w: %w", ErrNoPage, err)
-	}
-	if p.Filtered(u.Host + u.EscapedPath()) {
-		return found{}, fmt.Errorf("%w: it is beyond the limits", ErrNoPage)
-	}
-	ip, err := c.address(ctx, u.Host)
-	for errors.Is(err, errNoWeb) && sut.Pause(ctx, idle) {
-		ip, err = c.address(ctx, u.Host)
-	}
-	return found{URL: u.String(), Host: u.Host, IP: ip}, err
 }

@@ -27,7 +27,7 @@ func forgetsInFlight() variant {
 			// Who looks is told of a page that is taken, which is no state.
 			{Invariant: SeedsKept, Under: sut.Load, Shows: sut.AtTimes},
 			{Invariant: SeedsKept, Under: sut.RoleCrash, Shows: sut.AtTimes}},
-	}, remembered, func(st *opened) shared { return taking{tables{st}} })
+	}, remembered, func(st *opened) frontier { return taking{tables{st}} })
 }
 
 // taking marks pages as taken.

@@ -15,12 +15,15 @@ type frontier interface {
 	// take leases up to n addresses that have something to fetch. It returns after how long there
 	// may be more.
 	take(ctx context.Context, n int) ([]*job, time.Duration, error)
-	// add makes pages known. Those that are known already are left as they are, and those beyond the
-	// most of a host are left out, unless they are seeds.
+	// add makes pages known, and seeds durable. Pages that are known already are left as they are, and
+	// those beyond the most of a host are left out, unless they are seeds. The same op is the same
+	// seed.
 	add(ctx context.Context, list []found) error
 	// finish stores what a job has led to, and gives the address back. errLost: another process has
 	// it by now, and nothing was stored.
 	finish(ctx context.Context, j *job, r *result) error
+	// look reads what is known of a page.
+	look(ctx context.Context, url string) (Page, error)
 }
 
 // errLost is that of a job whose lease is over.
@@ -61,8 +64,9 @@ type task struct {
 type found struct {
 	URL, Host, IP  string
 	Priority, Hops int
-	// Seed says that somebody asked for it: it counts as a page of its host, and is not too many.
-	Seed bool
+	// Op is the operation that asked for a seed, 0 if a page led to it. A seed counts as a page of its
+	// host, and is not too many.
+	Op uint64 `json:",string"` // Lua's numbers are not as long
 }
 
 // result is what a job has led to.
@@ -97,28 +101,4 @@ const lowest = 2
 // pause is how long a host rests after so many failures, one after the other.
 func (p Params) pause(failures int) time.Duration {
 	return p.RetryPause.D() << min(max(0, failures-1), 6)
-}
-
-// remembered is how many pages a fetcher remembers of a frontier that forgets none.
-const remembered = 200_000
-
-// known is a set of pages that are certainly in the frontier, so that it is not asked about them. A
-// full set is emptied. With most 0 the set stays empty.
-type known struct {
-	most int
-	set  map[string]bool
-}
-
-func (k *known) has(url string) bool { return k.set[url] }
-
-func (k *known) put(list []found) {
-	switch {
-	case k.most == 0:
-		return
-	case k.set == nil, len(k.set) > k.most:
-		k.set = map[string]bool{}
-	}
-	for _, f := range list {
-		k.set[f.URL] = true
-	}
 }

@@ -47,22 +47,21 @@ func invariants(p Params) []check.Invariant {
 			"kept once, and nothing is that nobody asked for; from then on its page is known, and what is "+
 			"said of a page is so and never becomes less",
 			check.AckedDurable(seeds), check.NoPhantom(seeds), check.AtMostOnce(seedFact, check.ByOp),
-			judging(p, lookedAt)),
+			judging(lookedAt)),
 		s.State(AllFetched, "every page that seeds lead to is fetched, but for those that are "+
 			"disallowed, beyond the limits or out of reach; and no other page is",
-			judging(p, allFetched)),
+			judging(allFetched)),
 		s.State(FetchedOnce, "a page is kept once, and again only if it says how long it is fresh "+
 			"and its time has come; every other request for it failed, or was under way when something "+
-			"broke", judging(p, fetchedOnce)),
+			"broke", judging(fetchedOnce)),
 		s.State(Polite, "by the web's clock, between an answer of a host or an address and the next "+
-			"request to it passes as long as it wants", judging(p, polite)),
+			"request to it passes as long as it wants", judging(polite)),
 		s.State(RobotsHeeded, "a page is asked for only if a robots.txt allows it that was handed "+
-			"out shortly before", judging(p, robotsHeeded)),
+			"out shortly before", judging(robotsHeeded)),
 		s.State(WithinLimits, "no page is asked for that is beyond the limits of paths, of redirects "+
-			"or of a host, and no body is larger than may be read", judging(p, withinLimits)),
+			"or of a host, and no body is larger than may be read", judging(withinLimits)),
 		s.State(StoredAsServed, "the body of a page is one that the web sent whole, and each is "+
-			"stored once",
-			judging(p, storedAsServed)),
+			"stored once", judging(storedAsServed)),
 		s.State(AllCounted, "at rest the pages of each host that were heard of are as many as were "+
 			"counted", check.AtMostOnce(hostFact, check.ByKey), check.Agree(check.Pair{A: hostFact,
 			B: countedFact, By: check.ByKey | check.ByThing,
@@ -83,8 +82,7 @@ func facts(a *Audit, p Params) check.Facts {
 	if a.Pages != nil {
 		counts := map[string]int64{}
 		for _, row := range a.Pages {
-			host, _ := web.Split(keyOf(row.URL))
-			counts[host]++
+			counts[hostOf(keyOf(row.URL))]++
 		}
 		counted := make([]check.Fact, 0, len(counts))
 		for _, host := range slices.Sorted(maps.Keys(counts)) {
@@ -98,10 +96,16 @@ func facts(a *Audit, p Params) check.Facts {
 // keyOf is the key of an address.
 func keyOf(url string) string { return strings.TrimPrefix(url, "http://") }
 
+// hostOf is the host of a key.
+func hostOf(key string) string {
+	host, _ := web.Split(key)
+	return host
+}
+
 // seen is what the web's log says, by page and by who was asked.
 type seen struct {
+	p     Params
 	shape web.Shape
-	limit web.Limits
 	pages map[string][]*web.Exchange // by key, in order
 	hosts map[string][]*web.Exchange // all of a host
 	ips   map[string][]*web.Exchange
@@ -130,7 +134,7 @@ type seen struct {
 }
 
 func readLog(a *Audit, p Params) *seen {
-	s := &seen{shape: p.web(), limit: p.Limits, pages: map[string][]*web.Exchange{},
+	s := &seen{p: p, shape: p.Web(), pages: map[string][]*web.Exchange{},
 		hosts: map[string][]*web.Exchange{}, ips: map[string][]*web.Exchange{},
 		rows: map[string]*PageRow{}, heard: map[string]int64{},
 		latest: map[[2]string]*web.Exchange{}, room: map[*web.Exchange]time.Duration{},
@@ -140,20 +144,16 @@ func readLog(a *Audit, p Params) *seen {
 	for i := range a.Pages {
 		s.rows[keyOf(a.Pages[i].URL)] = &a.Pages[i]
 	}
-	order := make([]*web.Exchange, len(a.Log))
+	slices.SortStableFunc(a.Log, func(x, y web.Exchange) int { return cmp.Compare(x.AtNS, y.AtNS) })
+	spans := make([]check.Span, 0, len(a.Log))
 	for i := range a.Log {
-		order[i] = &a.Log[i]
-	}
-	slices.SortStableFunc(order, func(x, y *web.Exchange) int { return cmp.Compare(x.AtNS, y.AtNS) })
-	spans := make([]check.Span, 0, len(order))
-	for _, e := range order {
+		e := &a.Log[i]
 		s.pages[e.Key] = append(s.pages[e.Key], e)
 		if e.Stale {
 			continue // nobody knows when it was sent
 		}
 		s.heard[e.Agent], s.latest[[2]string{e.Agent, e.IP}] = e.AtNS, e
-		host, _ := web.Split(e.Key)
-		s.hosts[host] = append(s.hosts[host], e)
+		s.hosts[hostOf(e.Key)] = append(s.hosts[hostOf(e.Key)], e)
 		if e.IP != "" {
 			s.ips[e.IP] = append(s.ips[e.IP], e)
 		}
@@ -182,7 +182,6 @@ type judged struct {
 	*check.Run
 	*Audit
 	*seen
-	p Params
 }
 
 // see takes a record in. The times at which a page was fetched are its versions, from 1 on.
@@ -194,7 +193,7 @@ func (s *seen) see(rec *history.Record) {
 	}
 	if rec.Outcome != history.OK {
 		_, is := s.shape.Find(keyOf(url))
-		if is && rec.Code == sut.Code(ErrNoPage) && !s.limit.Filtered(keyOf(url)) {
+		if is && rec.Code == sut.Code(ErrNoPage) && !s.p.Filtered(keyOf(url)) {
 			s.misread[op] = fmt.Sprintf("%s is a page, and was refused because it is none", url)
 		}
 		return
@@ -253,7 +252,7 @@ func (s *seen) sent(key, hash string) bool {
 }
 
 // judging is a clause about the pages of an audit and the web's log.
-func judging(p Params, judge func(j *judged)) check.Clause {
+func judging(judge func(j *judged)) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
 		if !a.seen.read {
 			a.seen.read = true
@@ -263,7 +262,7 @@ func judging(p Params, judge func(j *judged)) check.Clause {
 			r.Need(a.Log != nil, "the audit has no log of the web")
 			r.Need(a.Pages != nil, "the audit has no pages")
 			if a.Log != nil && a.Pages != nil {
-				j := &judged{r, a, a.seen, p}
+				j := &judged{r, a, a.seen}
 				if j.closure == nil {
 					j.closure = j.follow()
 					j.clocks()
@@ -312,15 +311,13 @@ func (j *judged) keptBy(key string) time.Duration {
 
 // overlapped asks for requests at the same time.
 func (j *judged) overlapped() {
-	const least = 20
-	j.Need(j.raced >= least, "%d requests were under way while another one was; at least %d are "+
-		"needed", j.raced, least)
+	j.Need(j.raced >= 20, "%d requests were under way while another one was; at least 20 are needed",
+		j.raced)
 }
 
 // opOf is a seed that leads to a page, or else to its host.
 func (j *judged) opOf(key string) []uint64 {
-	host, _ := web.Split(key)
-	return []uint64{j.seeds[cmp.Or(j.root[key], j.host[host])]}
+	return []uint64{j.seeds[cmp.Or(j.root[key], j.host[hostOf(key)])]}
 }
 
 // clockSlack is by how much the clock of a design's store may differ from the web's over a time:
@@ -378,7 +375,6 @@ func (j *judged) gaps(what string, by map[string][]*web.Exchange) {
 // may heed for their time those that it has, and some longer if the machine is busy.
 func robotsHeeded(j *judged) {
 	version := func(e *web.Exchange) int { return j.shape.Version(time.Duration(e.AtNS)) }
-	forbidden := false
 	for _, name := range slices.Sorted(maps.Keys(j.hosts)) {
 		var handed []*web.Exchange
 		for _, e := range j.hosts[name] {
@@ -409,19 +405,19 @@ func robotsHeeded(j *judged) {
 			}
 		}
 	}
-	for _, row := range j.Pages {
-		forbidden = forbidden || row.State == disallowed
-	}
-	j.Need(forbidden, "no page was disallowed")
+	j.Need(slices.ContainsFunc(j.Pages, func(row PageRow) bool { return row.State == disallowed }),
+		"no page was disallowed")
 }
 
 // storedAsServed compares bodies with what the web has sent.
 func storedAsServed(j *judged) {
 	bodies, sizes := map[string]bool{}, map[string]int64{}
-	of := map[string]string{} // a page of each body
+	of, shared := map[string]string{}, map[string]int{} // a page of each body, and how many it has
 	for _, row := range j.Pages {
 		of[row.Hash] = keyOf(row.URL)
+		shared[row.Hash]++
 	}
+	delete(shared, "")
 	for i := range j.Log {
 		sizes[j.Log[i].Hash] = j.Log[i].Bytes
 	}
@@ -441,8 +437,10 @@ func storedAsServed(j *judged) {
 		} else if size != b.Bytes {
 			j.Violate(ops, "the body %.12s has %d bytes, and was sent with %d", b.Hash, b.Bytes, size)
 		}
+		if j.p.News == 0 && shared[b.Hash] == 0 {
+			j.Violate(nil, "the body %.12s is of no page", b.Hash)
+		}
 	}
-	shared := map[string]int{}
 	for _, row := range j.Pages {
 		key := keyOf(row.URL)
 		if row.Hash == "" {
@@ -452,18 +450,12 @@ func storedAsServed(j *judged) {
 			continue
 		}
 		j.Checked(1)
-		shared[row.Hash]++
 		if !j.sent(key, row.Hash) {
 			j.Violate(j.opOf(key), "the body of %s is %.12s, and the web never sent it whole", key,
 				row.Hash)
 		}
 		if !bodies[row.Hash] {
 			j.Violate(j.opOf(key), "the body of %s, %.12s, is not stored", key, row.Hash)
-		}
-	}
-	for _, b := range j.Bodies {
-		if j.p.News == 0 && shared[b.Hash] == 0 {
-			j.Violate(nil, "the body %.12s is of no page", b.Hash)
 		}
 	}
 	j.Need(len(bodies) > 0, "no body is stored")

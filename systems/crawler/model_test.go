@@ -34,7 +34,6 @@ type spider struct {
 	before map[string]int
 
 	seeds  map[uint64]string
-	order  []uint64
 	pages  map[string]*leaf
 	keys   []string
 	counts map[string]int
@@ -76,9 +75,7 @@ func (s *spider) Do(op history.Op, answer func(history.Reply, error)) {
 
 // Seed makes a page known.
 func (s *spider) Seed(_ context.Context, req crawler.SeedRequest) (crawler.Seeded, error) {
-	if s.seeds[req.ID] == "" {
-		s.seeds[req.ID], s.order = req.URL, append(s.order, req.ID)
-	}
+	s.seeds[req.ID] = req.URL
 	s.add(strings.TrimPrefix(req.URL, "http://"), 0, true)
 	return crawler.Seeded{URL: req.URL}, nil
 }
@@ -138,19 +135,14 @@ func (s *spider) visit(key string, l *leaf) {
 	r, has := s.rules[l.host]
 	if !has || s.w.Now-r.at >= s.p.RobotsTTL.D() {
 		s.ask(l.host+"/robots.txt", func(a web.Answer, ok bool) {
-			switch {
-			case ok && a.Status < 500:
+			if ok && a.Status < 500 {
 				s.rules[l.host] = ruling{at: s.w.Now, version: s.shape.Version(s.clock())}
 				n, _ := s.shape.Number(l.host)
 				for _, sitemap := range s.shape.Sitemaps(n) {
-					if a.Status == 200 {
-						s.add(sitemap, 0, false)
-					}
+					s.add(sitemap, 0, false)
 				}
-			default:
-				if s.inVain[l.host]++; s.inVain[l.host] >= s.p.Attempts {
-					s.rules[l.host] = ruling{at: s.w.Now, all: true}
-				}
+			} else if s.inVain[l.host]++; s.inVain[l.host] >= s.p.Attempts {
+				s.rules[l.host] = ruling{at: s.w.Now, all: true}
 			}
 			again(s.rest(l.host))
 		})
@@ -199,25 +191,24 @@ func (s *spider) ask(key string, then func(a web.Answer, ok bool)) {
 		host, _ := web.Split(key)
 		n, _ := s.shape.Number(host)
 		at, ip := s.clock(), s.shape.IP(n)
-		// Of what a process asked for that died nobody hears, and the address rests.
-		died := func() bool {
-			if life != s.lives {
-				s.w.After(s.p.Lease.D(), func() { s.tick(ip) })
-			}
-			return life != s.lives
-		}
 		a := s.shape.Answer(key, at, s.before[key], s.nonce)
 		s.before[key]++
 		s.nonce++
+		// Of what a process asked for that died nobody hears, and the address rests.
+		tell := func(in time.Duration, heard bool) {
+			s.w.After(in, func() {
+				if life == s.lives {
+					then(a, heard)
+					return
+				}
+				s.w.After(s.p.Lease.D(), func() { s.tick(ip) })
+			})
+		}
 		e := web.Exchange{Agent: fmt.Sprint("spider ", life), Key: key, IP: ip, AtNS: int64(at),
 			SeenNS: int64(at)}
 		if a.Silent {
 			s.log = append(s.log, e)
-			s.w.After(s.p.FetchTimeout.D(), func() {
-				if !died() {
-					then(a, false)
-				}
-			})
+			tell(s.p.FetchTimeout.D(), false)
 			return
 		}
 		takes := a.Takes + s.w.Some(ms)
@@ -225,8 +216,9 @@ func (s *spider) ask(key string, then func(a web.Answer, ok bool)) {
 			takes = s.p.FetchTimeout.D() - 2*ms
 		}
 		s.w.After(takes, func() {
-			if died() {
+			if life != s.lives {
 				s.log = append(s.log, e)
+				tell(0, false)
 				return
 			}
 			e.SeenNS, e.Status, e.Hash = int64(s.clock()), a.Status, a.Hash
@@ -239,11 +231,7 @@ func (s *spider) ask(key string, then func(a web.Answer, ok bool)) {
 			if late {
 				wait = 4 * ms
 			}
-			s.w.After(wait, func() {
-				if !died() {
-					then(a, heard)
-				}
-			})
+			tell(wait, heard)
 		})
 	})
 }
@@ -289,17 +277,14 @@ func (s *spider) audit() crawler.Audit {
 	a := crawler.Audit{Log: slices.Clone(s.log), Seeds: []crawler.SeedRow{},
 		Pages: []crawler.PageRow{},
 		Hosts: []crawler.HostRow{}, Bodies: []crawler.BodyRow{}}
-	for _, id := range s.order {
+	for _, id := range slices.Sorted(maps.Keys(s.seeds)) {
 		a.Seeds = append(a.Seeds, crawler.SeedRow{ID: id, URL: s.seeds[id]})
 	}
-	hosts := map[string]bool{}
 	for _, key := range s.keys {
-		l := s.pages[key]
-		a.Pages = append(a.Pages, l.PageRow)
-		if !hosts[l.host] {
-			a.Hosts = append(a.Hosts, crawler.HostRow{Host: l.host, Pages: int64(s.counts[l.host])})
-		}
-		hosts[l.host] = true
+		a.Pages = append(a.Pages, s.pages[key].PageRow)
+	}
+	for _, host := range slices.Sorted(maps.Keys(s.counts)) {
+		a.Hosts = append(a.Hosts, crawler.HostRow{Host: host, Pages: int64(s.counts[host])})
 	}
 	for _, hash := range slices.Sorted(maps.Keys(s.bodies)) {
 		a.Bodies = append(a.Bodies, crawler.BodyRow{Hash: hash, Is: hash, Bytes: int64(s.bodies[hash])})

@@ -190,10 +190,7 @@ func (j *judged) clocks() {
 }
 
 func (j *judged) mostFetched(page web.Page) int64 {
-	if page.News {
-		return int64(1 + j.p.Recrawls)
-	}
-	return 1
+	return 1 + int64(j.p.Recrawls*count(page.News))
 }
 
 // early looks for pages that were fetched again too soon. Only where a design kept every answer is

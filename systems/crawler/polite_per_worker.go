@@ -26,8 +26,8 @@ func politePerWorker() variant {
 		Guarantees: "each page once, and no worker asks an address too often",
 		GivesUp:    "politeness: many workers ask an address at once",
 		Breaks:     []sut.Break{{Invariant: Polite, Under: sut.Load}},
-	}, remembered, func(st *opened) shared {
-		return &eachWorker{tables: tables{st}, next: make([]map[string]time.Time, st.Params.Workers)}
+	}, remembered, func(st *opened) frontier {
+		return &eachWorker{tables: tables{st}, next: map[workerAt]time.Time{}}
 	})
 }
 
@@ -36,7 +36,13 @@ type eachWorker struct {
 	tables
 	mu   sync.Mutex
 	turn int
-	next []map[string]time.Time
+	next map[workerAt]time.Time
+}
+
+// workerAt is a worker and an address.
+type workerAt struct {
+	worker int
+	ip     string
 }
 
 func (s *eachWorker) take(ctx context.Context, n int) ([]*job, time.Duration, error) {
@@ -63,18 +69,11 @@ func (s *eachWorker) take(ctx context.Context, n int) ([]*job, time.Duration, er
 func (s *eachWorker) wait(ip string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turn = (s.turn + 1) % len(s.next)
-	mine := s.next[s.turn]
-	if mine == nil {
-		mine = map[string]time.Time{}
-		s.next[s.turn] = mine
-	}
-	at := time.Now()
-	if mine[ip].After(at) {
-		at = mine[ip]
-	}
-	mine[ip] = at.Add(s.Params.Delay.D())
-	return time.Until(at)
+	s.turn = (s.turn + 1) % s.Params.Workers
+	mine := workerAt{s.turn, ip}
+	wait := max(0, time.Until(s.next[mine]))
+	s.next[mine] = time.Now().Add(wait + s.Params.Delay.D())
+	return wait
 }
 
 func (s *eachWorker) finish(ctx context.Context, j *job, r *result) error {

@@ -34,7 +34,7 @@ func postgresFrontier() variant {
 		Guarantees: "each page stored once, and each host asked by one process at a time, whoever dies",
 		GivesUp: "three transactions for a page, and an address until its lease is over when a " +
 			"process dies",
-	}, remembered, func(st *opened) shared { return tables{st} })
+	}, remembered, func(st *opened) frontier { return tables{st} })
 }
 
 // tables is a frontier in Postgres.
@@ -124,17 +124,13 @@ func (s tables) fill(ctx context.Context, jobs []*job, ips []string) error {
 // never more pages than it may.
 func (s tables) add(ctx context.Context, list []found) error {
 	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		return s.addIn(ctx, tx, list)
+		fresh, err := s.fresh(ctx, tx, list, "FOR UPDATE")
+		if err != nil {
+			return err
+		}
+		return insert(ctx, tx, list, fresh)
 	})
 	return stores.Failed("adding pages", err)
-}
-
-func (s tables) addIn(ctx context.Context, tx pgx.Tx, list []found) error {
-	fresh, err := s.fresh(ctx, tx, list, "FOR UPDATE")
-	if err != nil {
-		return err
-	}
-	return insertPages(ctx, tx, fresh)
 }
 
 // fresh are those pages that are not known, and that their hosts, which may be locked, have room
@@ -171,7 +167,7 @@ func (s tables) fresh(
 		room[host.Host] = s.Params.PerHost - host.Pages
 	}
 	return slices.DeleteFunc(list, func(f found) bool {
-		if seen[f.URL] || room[f.Host] <= 0 && !f.Seed {
+		if seen[f.URL] || room[f.Host] <= 0 && f.Op == 0 {
 			return true
 		}
 		seen[f.URL] = true
@@ -180,37 +176,41 @@ func (s tables) fresh(
 	}), err
 }
 
-// insertPages adds pages that are new, counts them, and wakes their addresses.
-func insertPages(ctx context.Context, tx pgx.Tx, list []found) error {
-	if len(list) == 0 {
-		return nil
+// insert adds the pages of a list that are new, and keeps each seed of it once.
+func insert(ctx context.Context, tx pgx.Tx, list, fresh []found) (err error) {
+	if len(fresh) > 0 {
+		err = insertPages(ctx, tx, fresh)
 	}
+	for _, f := range list {
+		if err == nil && f.Op != 0 {
+			_, err = tx.Exec(ctx, `INSERT INTO seeds VALUES ($1, $2) ON CONFLICT (op_id) DO NOTHING`,
+				f.Op, f.URL)
+		}
+	}
+	return err
+}
+
+// insertPages adds pages, counts them, and wakes their addresses.
+func insertPages(ctx context.Context, tx pgx.Tx, list []found) error {
 	var urls, hosts, ips []string
 	var priorities, hops []int
 	for _, f := range list {
 		urls, hosts, ips = append(urls, f.URL), append(hosts, f.Host), append(ips, f.IP)
 		priorities, hops = append(priorities, f.Priority), append(hops, f.Hops)
 	}
-	for _, do := range []struct {
-		sql  string
-		args []any
-	}{
-		{`INSERT INTO pages (url, host, ip, priority, hops) SELECT *
-			FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[])`,
-			[]any{urls, hosts, ips, priorities, hops}},
-		{`UPDATE hosts AS h SET pages = h.pages + f.n FROM (SELECT host, count(*) AS n
-			FROM unnest($1::text[]) AS f (host) GROUP BY host) AS f WHERE h.host = f.host`, []any{hosts}},
-		{`INSERT INTO addresses AS a (ip, due_at, priority) SELECT ip, clock_timestamp(), min(priority)
-			FROM unnest($1::text[], $2::int[]) AS f (ip, priority) GROUP BY ip ORDER BY ip
-			ON CONFLICT (ip) DO UPDATE SET due_at = least(a.due_at, excluded.due_at),
-				priority = CASE WHEN a.due_at = 'infinity' THEN excluded.priority
-					ELSE least(a.priority, excluded.priority) END`, []any{ips, priorities}},
-	} {
-		if _, err := tx.Exec(ctx, do.sql, do.args...); err != nil {
-			return err
-		}
-	}
-	return nil
+	steps := &pgx.Batch{}
+	steps.Queue(`INSERT INTO pages (url, host, ip, priority, hops) SELECT *
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[])`,
+		urls, hosts, ips, priorities, hops)
+	steps.Queue(`UPDATE hosts AS h SET pages = h.pages + f.n FROM (SELECT host, count(*) AS n
+		FROM unnest($1::text[]) AS f (host) GROUP BY host) AS f WHERE h.host = f.host`, hosts)
+	steps.Queue(`INSERT INTO addresses AS a (ip, due_at, priority)
+		SELECT ip, clock_timestamp(), min(priority)
+		FROM unnest($1::text[], $2::int[]) AS f (ip, priority) GROUP BY ip ORDER BY ip
+		ON CONFLICT (ip) DO UPDATE SET due_at = least(a.due_at, excluded.due_at),
+			priority = CASE WHEN a.due_at = 'infinity' THEN excluded.priority
+				ELSE least(a.priority, excluded.priority) END`, ips, priorities)
+	return tx.SendBatch(ctx, steps).Close()
 }
 
 // finish is one transaction, which does nothing if another process has leased the address since.
@@ -285,21 +285,6 @@ func count(is bool) int {
 	return 0
 }
 
-// keepSeed notes a seed once.
-const keepSeed = `INSERT INTO seeds VALUES ($1, $2) ON CONFLICT (op_id) DO NOTHING`
-
-// seed notes a seed and makes its page known, in one transaction.
-func (s tables) seed(ctx context.Context, op uint64, f found) error {
-	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.addIn(ctx, tx, []found{f}); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, keepSeed, op, f.URL)
-		return err
-	})
-	return stores.Failed("keeping a seed", err)
-}
-
 // look reads a page.
 func (s tables) look(ctx context.Context, url string) (p Page, err error) {
 	p.URL = url
@@ -320,22 +305,14 @@ func pendingPages(ctx context.Context, st *opened) (left int64, what string, err
 // auditTables reads everything in one snapshot.
 func auditTables(ctx context.Context, st *opened) (any, error) {
 	var a Audit
-	err := st.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		if a.Seeds, err = stores.CollectOn[SeedRow](ctx, tx,
-			`SELECT op_id, url FROM seeds ORDER BY op_id`); err != nil {
-			return err
-		}
-		if a.Pages, err = stores.CollectOn[PageRow](ctx, tx,
-			`SELECT url, state, hash, fetched, failed FROM pages ORDER BY url`); err != nil {
-			return err
-		}
-		if a.Hosts, err = stores.CollectOn[HostRow](ctx, tx,
-			`SELECT host, pages FROM hosts ORDER BY host`); err != nil {
-			return err
-		}
-		a.Bodies, err = stores.CollectOn[BodyRow](ctx, tx,
-			`SELECT hash, encode(sha256(body), 'hex'), length(body) FROM bodies ORDER BY hash`)
-		return err
+	err := st.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return errors.Join(
+			stores.CollectInto(ctx, tx, &a.Seeds, `SELECT op_id, url FROM seeds ORDER BY op_id`),
+			stores.CollectInto(ctx, tx, &a.Pages, `SELECT url, state, hash, fetched, failed FROM pages
+				ORDER BY url`),
+			stores.CollectInto(ctx, tx, &a.Hosts, `SELECT host, pages FROM hosts ORDER BY host`),
+			stores.CollectInto(ctx, tx, &a.Bodies, `SELECT hash, encode(sha256(body), 'hex'), length(body)
+				FROM bodies ORDER BY hash`))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the tables: %w", err)

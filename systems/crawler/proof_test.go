@@ -162,8 +162,8 @@ func TestClauses(t *testing.T) {
 	looksSay := func(text string) func(*evidence) {
 		return func(e *evidence) {
 			for i := range e.Records {
-				if e.Records[i].Op.Kind == crawler.KindLook {
-					e.Records[i].Reply.Body = []byte(text)
+				if r := &e.Records[i]; r.Op.Kind == crawler.KindLook {
+					r.Reply.Body = []byte(strings.ReplaceAll(text, "URL", r.Op.Key))
 				}
 			}
 		}
@@ -178,13 +178,8 @@ func TestClauses(t *testing.T) {
 		{crawler.SeedsKept, "nobody asked", check.Broken, func(e *evidence) {
 			e.Audit.Seeds = append(e.Audit.Seeds, crawler.SeedRow{ID: 9, URL: "http://h0.test/"})
 		}, "9"},
-		{crawler.SeedsKept, "nobody has heard of it", check.Broken, func(e *evidence) {
-			for i := range e.Records {
-				if r := &e.Records[i]; r.Op.Kind == crawler.KindLook {
-					r.Reply.Body = []byte(`{"url":"` + r.Op.Key + `","state":""}`)
-				}
-			}
-		}, "was shown version 0"},
+		{crawler.SeedsKept, "nobody has heard of it", check.Broken,
+			looksSay(`{"url":"URL","state":""}`), "was shown version 0"},
 		{crawler.SeedsKept, "an answer that is none", check.Broken, looksSay("["), "cannot be read"},
 		{crawler.SeedsKept, "a page is said to be none", check.Broken, noPage(0), "is a page, and"},
 		{crawler.SeedsKept, "what is no page is said to be none", check.Held, func(e *evidence) {

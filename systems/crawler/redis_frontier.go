@@ -51,10 +51,8 @@ func redisFrontier() variant {
 		GivesUp: "the last second when Redis loses power: seeds, what was fetched and who was asked; " +
 			"memory for all bodies, and priorities between addresses",
 		Needs: []sut.Service{sut.Redis},
-		Breaks: []sut.Break{{Invariant: SeedsKept, Under: sut.PowerLoss},
-			{Invariant: AllFetched, Under: sut.PowerLoss, Shows: sut.AtTimes},
-			{Invariant: FetchedOnce, Under: sut.PowerLoss, Shows: sut.AtTimes},
-			{Invariant: Polite, Under: sut.PowerLoss, Shows: sut.AtTimes}},
+		Breaks: slices.Concat(sut.Breaks(sut.PowerLoss, "", SeedsKept),
+			sut.Breaks(sut.PowerLoss, sut.AtTimes, AllFetched, FetchedOnce, Polite)),
 		State: design.State[Params]{Pending: pendingInRedis, Audit: auditRedis,
 			Found: func(ctx context.Context, st *opened) (string, error) {
 				n, err := st.Redis.HLen(ctx, st.Key("pages")).Result()
@@ -64,7 +62,7 @@ func redisFrontier() variant {
 				return fmt.Sprintf("%d pages", n), nil
 			}},
 		// Redis may forget what it has confirmed, so nothing is remembered of it.
-	}, 0, func(st *opened) shared { return sets{st} })
+	}, 0, func(st *opened) frontier { return sets{st} })
 }
 
 // sets is a frontier in Redis.
@@ -125,19 +123,11 @@ func ceilMS(d time.Duration) int64 {
 }
 
 func (s sets) add(ctx context.Context, list []found) error {
-	return s.addFor(ctx, list, "", "")
-}
-
-func (s sets) addFor(ctx context.Context, list []found, op, url string) error {
 	raw, err := json.Marshal(list)
 	if err != nil {
 		return fmt.Errorf("adding pages: %w", err)
 	}
-	return stores.Failed("adding pages", s.run(ctx, addLua, s.Params.PerHost, raw, op, url).Err())
-}
-
-func (s sets) seed(ctx context.Context, op uint64, f found) error {
-	return s.addFor(ctx, []found{f}, strconv.FormatUint(op, 10), f.URL)
+	return stores.Failed("adding pages", s.run(ctx, addLua, s.Params.PerHost, raw).Err())
 }
 
 func (s sets) finish(ctx context.Context, j *job, r *result) error {

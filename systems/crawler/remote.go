@@ -34,9 +34,7 @@ func serveFrontier(ctx context.Context, st *opened) (err error) {
 	defer func() { err = errors.Join(err, m.log.Close()) }()
 	own := st.Config
 	own.FailPoint = nil // of the fetcher; those of the API are passed by its own processes
-	d := newDesk(&opened{Config: own, Params: st.Params}, m)
-	defer func() { err = errors.Join(err, d.Close()) }()
-	handler, err := API().HandlerOf(d, own)
+	handler, err := API().HandlerOf(newDesk(&opened{Config: own, Params: st.Params}, m), own)
 	if err != nil {
 		return err
 	}
@@ -45,7 +43,7 @@ func serveFrontier(ctx context.Context, st *opened) (err error) {
 	mux.HandleFunc("GET "+leftPath, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, m.waits())
 	})
-	return web.Listen(ctx, mux, filepath.Join(own.Folder, addressFile), func() error {
+	return web.Listen(ctx, mux, filepath.Join(own.Folder, addressFile), func(string) error {
 		return newFetcher(st, m, remembered).run(ctx)
 	})
 }

@@ -2,7 +2,6 @@ package crawler
 
 import (
 	"context"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,39 +25,26 @@ func seenThenAdd() variant {
 		Guarantees: "each page once, as long as one process finds pages",
 		GivesUp:    "that: two who find a page at the same time add it twice",
 		Breaks:     []sut.Break{{Invariant: FetchedOnce, Under: sut.Load}},
-		State:      design.State[Params]{Schema: manyRows()},
-	}, remembered, func(st *opened) shared { return twoSteps{tables{st}} })
-}
-
-// manyRows is the schema with as many rows of a page as somebody adds.
-func manyRows() string {
-	return strings.Replace(schema, "url      text        PRIMARY KEY",
-		"url      text        NOT NULL", 1) + "CREATE INDEX pages_url ON pages (url);\n"
+		// There may be as many rows of a page as somebody adds.
+		State: design.State[Params]{Schema: `ALTER TABLE pages DROP CONSTRAINT pages_pkey;
+			CREATE INDEX pages_url ON pages (url);`},
+	}, remembered, func(st *opened) frontier { return twoSteps{tables{st}} })
 }
 
 // twoSteps asks and then adds.
 type twoSteps struct{ tables }
 
 func (s twoSteps) add(ctx context.Context, list []found) error {
+	var fresh []found
 	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		list, err = s.fresh(ctx, tx, list, "")
+		fresh, err = s.fresh(ctx, tx, list, "")
 		return err
 	})
 	if err != nil {
 		return stores.Failed("asking for pages", err)
 	}
 	err = s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		return insertPages(ctx, tx, list)
+		return insert(ctx, tx, list, fresh)
 	})
 	return stores.Failed("adding pages", err)
-}
-
-func (s twoSteps) seed(ctx context.Context, op uint64, f found) error {
-	err := s.add(ctx, []found{f})
-	if err == nil {
-		if _, err = s.DB.Exec(ctx, keepSeed, op, f.URL); err != nil {
-			err = stores.Unknown("keeping a seed", err)
-		}
-	}
-	return err
 }

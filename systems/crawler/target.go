@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 
 	"stampede/harness/sut"
 	"stampede/systems/crawler/web"
@@ -20,14 +18,12 @@ type foreign struct {
 	server
 	params Params
 	folder string
-	stop   context.CancelFunc
-	ended  chan error
+	stop   func() error // nil before Prepare
 }
 
 // server is what the harness asks of an instance of the API somewhere else.
 type server interface {
 	sut.Instance
-	sut.Quiescer
 	sut.Backlogger
 	Base() string
 	Reset(ctx context.Context, body any) error
@@ -59,29 +55,10 @@ func (f *foreign) Prepare(ctx context.Context) error {
 		return err
 	}
 	reset := begin.(ResetRequest)
-	if reset.Proxy, err = f.startWeb(ctx); err != nil {
+	if reset.Proxy, f.stop, err = web.Start(ctx, f.params.Web(), f.folder); err != nil {
 		return err
 	}
 	return f.Reset(ctx, reset)
-}
-
-// startWeb starts a web and returns its address, host:port.
-func (f *foreign) startWeb(ctx context.Context) (at string, err error) {
-	ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
-	ready := make(chan struct{})
-	f.ended = make(chan error, 1)
-	go func() { f.ended <- web.Serve(ctx, f.params.web(), f.folder, func() { close(ready) }) }()
-	select {
-	case <-ready:
-	case err := <-f.ended:
-		f.ended <- nil
-		return "", fmt.Errorf("starting a web: %w", err)
-	}
-	text, err := os.ReadFile(filepath.Join(f.folder, web.AddressFile))
-	if err != nil {
-		return "", fmt.Errorf("starting a web: %w", err)
-	}
-	return string(text), nil
 }
 
 // Audit asks the server, and adds the web's log.
@@ -105,8 +82,7 @@ func (f *foreign) Audit(ctx context.Context) (json.RawMessage, error) {
 func (f *foreign) Close() error {
 	err := f.server.Close()
 	if f.stop != nil {
-		f.stop()
-		err = errors.Join(err, <-f.ended)
+		err = errors.Join(err, f.stop())
 	}
 	return err
 }

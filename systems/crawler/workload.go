@@ -49,18 +49,16 @@ type workload struct {
 func (w *workload) Kinds() []string { return []string{KindSeed, KindLook} }
 
 // Op returns scheduled operation i.
-func (w *workload) Op(i uint64) history.Op { return w.seed(i, 0) }
+func (w *workload) Op(i uint64) history.Op {
+	return w.table.Op(KindSeed, SeedRequest{ID: (i + 1) << idBits, URL: w.url(i),
+		Priority: int(w.priorities.At(i))})
+}
 
 // url is the page of seed i.
 func (w *workload) url(i uint64) string {
-	shape := w.p.web()
+	shape := w.p.Web()
 	island := int(i / uint64(w.p.PerIsland) % uint64(shape.Islands()))
 	return "http://" + shape.Chosen(island, w.draws.At(i))
-}
-
-func (w *workload) seed(i, id uint64) history.Op {
-	return w.table.Op(KindSeed, SeedRequest{ID: (i+1)<<idBits + id, URL: w.url(i),
-		Priority: int(w.priorities.At(i))})
 }
 
 // Follow returns what an operation brings about: looks at its page.

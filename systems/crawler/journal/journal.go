@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -28,26 +27,34 @@ const logFile = "journal.log"
 
 // Journal is an open journal. One process has it at a time.
 type Journal struct {
-	log *os.File
+	log  *os.File
+	more chan struct{} // there is something to write
+	done chan struct{} // nothing is written any more
 
-	mu     sync.Mutex // of closed, and the order of the queue
+	mu     sync.Mutex // of next and closed
+	next   *flush
 	closed bool
-	queue  chan *write
-	done   chan struct{}
-	failed error // of the writer; a journal that has failed accepts nothing
+	failed error // of the writer; a journal that has failed writes nothing more
 }
 
-// write is a record on its way.
-type write struct {
-	record []byte
-	result chan error
+// flush is what one flush brings to the disk.
+type flush struct {
+	records []byte        // their frames
+	over    chan struct{} // closed when they are on the disk, or err says why not
+	err     error
 }
+
+func newFlush() *flush { return &flush{over: make(chan struct{})} }
+
+// Wait waits until a record is on the disk, and all before it.
+type Wait = func(context.Context) error
 
 // Open opens the journal of a folder and shows its records, oldest first. What a crash has left of
 // the last flush is cut off; the error of a journal that is damaged before is durable.ErrDamaged.
 func Open(folder string, show func([]byte) error) (opened *Journal, err error) {
-	j := &Journal{queue: make(chan *write, 4096), done: make(chan struct{})}
-	j.log, err = os.OpenFile(filepath.Join(folder, logFile), os.O_CREATE|os.O_RDWR, 0o600)
+	j := &Journal{more: make(chan struct{}, 1), done: make(chan struct{}), next: newFlush()}
+	j.log, err = os.OpenFile(filepath.Join(folder, logFile), os.O_CREATE|os.O_RDWR|os.O_APPEND,
+		0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
@@ -64,9 +71,6 @@ func Open(folder string, show func([]byte) error) (opened *Journal, err error) {
 		return nil, err
 	}
 	if err = j.log.Truncate(whole); err == nil {
-		_, err = j.log.Seek(whole, io.SeekStart)
-	}
-	if err == nil {
 		err = j.log.Sync() // a process that was killed may not have flushed what was shown
 	}
 	if err == nil {
@@ -105,82 +109,66 @@ func records(f *os.File, show func([]byte) error) (whole int64, err error) {
 	return whole, nil
 }
 
+// flushBytes are enough for one flush: a frame has less than 4 GiB.
+const flushBytes = 64 << 20
+
 // Begin puts a record in the queue; an empty one is not written. Records are written in the order
-// of the calls. The returned function waits until the record is on the disk, and all before it; a
-// record that nobody waits for is written too.
-func (j *Journal) Begin(record []byte) (wait func(context.Context) error, err error) {
+// of the calls, also those that nobody waits for.
+func (j *Journal) Begin(record []byte) (Wait, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for f := j.next; len(f.records) >= flushBytes; f = j.next {
+		j.mu.Unlock()
+		<-f.over
+		j.mu.Lock()
+	}
 	if j.closed {
 		return nil, os.ErrClosed
 	}
-	w := &write{record, make(chan error, 1)}
-	j.queue <- w
+	f := j.next
+	if len(record) > 0 {
+		f.records = append(f.records, durable.Frame(record)...)
+	}
+	select {
+	case j.more <- struct{}{}:
+	default: // it is known already
+	}
 	return func(ctx context.Context) error {
 		select {
-		case err := <-w.result:
-			w.result <- err
-			return err
+		case <-f.over:
+			return f.err
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the journal: %w", ctx.Err())
 		}
 	}, nil
 }
 
-// batchBytes are enough for one flush: a frame has less than 4 GiB.
-const batchBytes = 64 << 20
-
-// write writes what is in the queue, all of it with one flush, but for what is more than enough.
+// write writes what is in the queue, all of it with one flush.
 func (j *Journal) write() {
 	defer close(j.done)
-	for first := range j.queue {
-		batch := []*write{first}
-		for more, size := true, len(first.record); more && size < batchBytes; {
-			select {
-			case next, open := <-j.queue:
-				if more = open; open {
-					batch, size = append(batch, next), size+len(next.record)
-				}
-			default:
-				more = false
+	for range j.more {
+		j.mu.Lock()
+		f := j.next
+		j.next = newFlush()
+		j.mu.Unlock()
+		if j.failed == nil && len(f.records) > 0 {
+			_, j.failed = j.log.Write(durable.Frame(f.records))
+			if j.failed == nil {
+				j.failed = j.log.Sync()
 			}
 		}
-		if j.failed == nil {
-			j.failed = j.writeAll(batch)
+		if f.err = j.failed; f.err != nil {
+			f.err = fmt.Errorf("writing the journal: %w", j.failed)
 		}
-		for _, w := range batch {
-			w.result <- j.failed
-		}
+		close(f.over)
 	}
-}
-
-func (j *Journal) writeAll(batch []*write) error {
-	var out []byte
-	for _, w := range batch {
-		if len(w.record) > 0 {
-			out = append(out, durable.Frame(w.record)...)
-		}
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	_, err := j.log.Write(durable.Frame(out))
-	if err == nil {
-		err = j.log.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("writing the journal: %w", err)
-	}
-	return nil
 }
 
 // Close writes what is in the queue and gives the journal back.
 func (j *Journal) Close() error {
 	j.mu.Lock()
-	if !j.closed {
-		j.closed = true
-		close(j.queue)
-	}
+	j.closed = true
+	close(j.more)
 	j.mu.Unlock()
 	<-j.done
 	return errors.Join(j.failed, j.log.Close())

@@ -3,6 +3,7 @@ package links
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -39,11 +40,7 @@ func Normal(base *url.URL, ref string, sessions []string) (*url.URL, error) {
 	if strings.ToLower(u.Scheme) != "http" || host == "" || u.User != nil || u.Opaque != "" {
 		return nil, fmt.Errorf("%w: %q", ErrNone, ref)
 	}
-	path := u.EscapedPath()
-	if path == "" {
-		path = "/"
-	}
-	text := "http://" + host + slashes(robots.Normal(path))
+	text := "http://" + host + slashes(robots.Normal(cmp.Or(u.EscapedPath(), "/")))
 	var params []string
 	for p := range strings.SplitSeq(u.RawQuery, "&") {
 		name, _, _ := strings.Cut(p, "=")

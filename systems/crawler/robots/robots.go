@@ -4,7 +4,6 @@ package robots
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,8 +38,8 @@ func All() *Rules { return &Rules{Rules: []Rule{{Pattern: "/"}}} }
 // 2.2.1).
 func Parse(text []byte, agent string) *Rules {
 	text = bytes.TrimPrefix(text[:min(len(text), Most)], []byte("\xef\xbb\xbf"))
-	var out Rules
-	var own, others group
+	var own, others Rules
+	var sitemaps []string
 	var mine, all bool // whom the lines are for
 	agents := false    // the line before was a user-agent
 	found := false
@@ -59,7 +58,7 @@ func Parse(text []byte, agent string) *Rules {
 			found = found || mine
 			continue
 		case "sitemap":
-			out.Sitemaps = append(out.Sitemaps, value)
+			sitemaps = append(sitemaps, value)
 			continue // it belongs to no group
 		case "allow", "disallow", "crawl-delay":
 			agents = false
@@ -76,13 +75,8 @@ func Parse(text []byte, agent string) *Rules {
 	if !found {
 		own = others
 	}
-	out.Rules, out.Delay = own.rules, own.delay
-	return &out
-}
-
-type group struct {
-	rules []Rule
-	delay time.Duration
+	own.Sitemaps = sitemaps
+	return &own
 }
 
 // field takes a line apart: a name in lower case, and a value without a comment.
@@ -106,10 +100,11 @@ func sameAgent(line, agent string) bool {
 // longestDelay is the longest Crawl-delay that is heeded.
 const longestDelay = 24 * time.Hour
 
-func (g *group) add(name, value string) {
+// add adds a line of a group.
+func (r *Rules) add(name, value string) {
 	if name == "crawl-delay" {
 		if s, err := strconv.ParseFloat(value, 64); err == nil && s >= 0 {
-			g.delay = max(g.delay, time.Duration(min(s, longestDelay.Seconds())*float64(time.Second)))
+			r.Delay = max(r.Delay, time.Duration(min(s, longestDelay.Seconds())*float64(time.Second)))
 		}
 		return
 	}
@@ -117,7 +112,7 @@ func (g *group) add(name, value string) {
 		return // an empty pattern matches nothing, and other ones are not of the grammar
 	}
 	text := strings.TrimSuffix(value, "$")
-	g.rules = append(g.rules, Rule{Allow: name == "allow",
+	r.Rules = append(r.Rules, Rule{Allow: name == "allow",
 		Pattern: strings.ReplaceAll(Normal(text), "$", "%24") + value[len(text):]})
 }
 
@@ -169,14 +164,10 @@ func (r *Rule) matches(path string) bool {
 // Normal writes a path or a pattern so that equal ones are equal (section 2.2.2): octets outside
 // US-ASCII are percent-encoded, and what is encoded without need is not.
 func Normal(text string) string {
-	plain := func(c byte) bool { return c > ' ' && c < 0x7f && c != '%' }
-	if !slices.ContainsFunc([]byte(text), func(c byte) bool { return !plain(c) }) {
-		return text
-	}
 	var out strings.Builder
 	for i := 0; i < len(text); i++ {
 		c := text[i]
-		if plain(c) {
+		if c > ' ' && c < 0x7f && c != '%' {
 			out.WriteByte(c)
 			continue
 		}

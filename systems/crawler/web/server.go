@@ -1,7 +1,7 @@
 package web
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"stampede/harness/sut"
 )
 
 // Exchange is a request and its answer in the web's log. Times are of the web's own monotonic
@@ -50,10 +52,35 @@ const (
 	AddressFile = "web.addr"
 )
 
-// Serve serves a web on the loopback until ctx is cancelled. Its log and its address go to a
-// folder; a log that is there is continued, and no time is told twice. ready is called once it
-// listens.
-func Serve(ctx context.Context, shape Shape, folder string, ready func()) (err error) {
+// Start serves a web from its return until stop is called. It listens at an address, host:port.
+func Start(
+	ctx context.Context, shape Shape, folder string,
+) (at string, stop func() error, err error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ready, ended := make(chan string), make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, shape, folder, func(at string) error {
+			ready <- at
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	stop = func() error {
+		cancel()
+		return <-ended
+	}
+	select {
+	case at = <-ready:
+		return at, stop, nil
+	case err = <-ended:
+		cancel()
+		return "", nil, fmt.Errorf("starting a web: %w", err)
+	}
+}
+
+// Serve serves a web as long as work lasts: see Listen. Its log and its address go to a folder; a
+// log that is there is continued, and no time is told twice.
+func Serve(ctx context.Context, shape Shape, folder string, work func(string) error) (err error) {
 	list, err := ReadLog(folder)
 	if err != nil {
 		return err
@@ -71,16 +98,12 @@ func Serve(ctx context.Context, shape Shape, folder string, ready func()) (err e
 		return fmt.Errorf("opening the web's log: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.out.Close()) }()
-	return Listen(ctx, http.HandlerFunc(s.serve), filepath.Join(folder, AddressFile), func() error {
-		ready()
-		<-ctx.Done()
-		return nil
-	})
+	return Listen(ctx, http.HandlerFunc(s.serve), filepath.Join(folder, AddressFile), work)
 }
 
-// Listen serves on the loopback as long as work lasts, or until ctx is cancelled, which every
-// request is told. Its address is in a file, which is written all at once.
-func Listen(ctx context.Context, h http.Handler, file string, work func() error) error {
+// Listen serves on the loopback as long as work lasts, which is told the address. That is in a file
+// too, which is written all at once. Every request is told when ctx is cancelled.
+func Listen(ctx context.Context, h http.Handler, file string, work func(at string) error) error {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
@@ -90,19 +113,17 @@ func Listen(ctx context.Context, h http.Handler, file string, work func() error)
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
 		}}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Serve(ln) // it ends when it is closed
-	}()
-	if err = Point(file, ln.Addr().String()); err == nil {
-		err = work()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(ln) }) // it ends when it is closed
+	at := ln.Addr().String()
+	if err = Point(file, at); err == nil {
+		err = work(at)
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	_ = server.Shutdown(closing) // those who wait longer are cut off
 	_ = server.Close()
-	<-ended
+	serving.Wait()
 	return err
 }
 
@@ -168,14 +189,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		host, _ := s.shape.Number(name)
 		e.IP = s.shape.IP(host)
 	}
-	pause := time.NewTimer(a.Takes)
-	defer pause.Stop()
 	if a.Silent {
-		pause.Stop()
-	}
-	select {
-	case <-pause.C:
-	case <-r.Context().Done():
+		<-r.Context().Done()
+	} else {
+		sut.Pause(r.Context(), a.Takes)
 	}
 	seen := int64(time.Since(s.began))
 	live := connected(r.Context()) && !a.Silent
@@ -190,13 +207,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) write(e Exchange) error {
-	line, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("writing the web's log: %w", err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, err := s.out.Write(append(line, '\n')); err != nil {
+	if err := json.NewEncoder(s.out).Encode(e); err != nil {
 		return fmt.Errorf("writing the web's log: %w", err)
 	}
 	return nil
@@ -204,7 +217,7 @@ func (s *Server) write(e Exchange) error {
 
 func (s *Server) send(w http.ResponseWriter, a Answer) {
 	h := w.Header()
-	h.Set("Content-Length", strconv.Itoa(a.Declared))
+	h.Set("Content-Length", strconv.Itoa(max(a.Declared, len(a.Body))))
 	for name, value := range map[string]string{"Content-Type": a.Type, "Location": a.Location,
 		"Content-Encoding": a.Encoding} {
 		if value != "" {
@@ -225,21 +238,16 @@ func (s *Server) send(w http.ResponseWriter, a Answer) {
 // may be cut off.
 func ReadLog(folder string) ([]Exchange, error) {
 	list := []Exchange{}
-	f, err := os.Open(filepath.Join(folder, LogFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return list, nil
-	}
-	if err != nil {
+	text, err := os.ReadFile(filepath.Join(folder, LogFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("reading the web's log: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	for in := bufio.NewReader(f); ; {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return list, nil // the end, or a line that is being written
-		}
+	for in := json.NewDecoder(bytes.NewReader(text)); ; {
 		var e Exchange
-		if err := json.Unmarshal(line, &e); err != nil {
+		switch err := in.Decode(&e); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // it is being written
+			return list, nil
+		case err != nil:
 			return nil, fmt.Errorf("reading the web's log: %w", err)
 		}
 		list = append(list, e)

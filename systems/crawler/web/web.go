@@ -194,11 +194,8 @@ func (s Shape) neighbour(host int, what string, at ...int) int {
 
 // Split takes a key apart.
 func Split(key string) (host, path string) {
-	i := strings.IndexByte(key, '/')
-	if i < 0 {
-		return key, "/"
-	}
-	return key[:i], key[i:]
+	host, path, _ = strings.Cut(key, "/")
+	return host, "/" + path
 }
 
 // Find is the page of a key, false if there is none. The version of robots.txt does not matter.
@@ -563,16 +560,12 @@ type Limits struct {
 func (l Limits) Filtered(key string) bool {
 	_, path := Split(key)
 	path, _, _ = strings.Cut(path, "?")
+	parts := strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
 	count := map[string]int{}
-	n := 0
-	for _, part := range strings.Split(path, "/") {
-		if part == "" {
-			continue
-		}
-		n++
+	for _, part := range parts {
 		if count[part]++; count[part] > l.Repeats {
 			return true
 		}
 	}
-	return n > l.Segments
+	return len(parts) > l.Segments
 }

@@ -426,6 +426,12 @@ func attemptCases() []verdictCase {
 			e.tried(orphan, 1).Result = "failed"
 			e.tried(orphan, 2).ClaimedNS = zero + int64(6100*ms)
 		}, ""},
+		{newest, "claimed soon after it was poison", fail, func(e *evidence) {
+			e.run(poison, 2, 7*time.Second-1, "poison")
+		}, "job-1024 was claimed for attempt 2 1s after attempt 1, whose lease is 1s"},
+		{newest, "claimed when the lease of who found the poison is over", pass, func(e *evidence) {
+			e.run(poison, 2, 7*time.Second, "poison")
+		}, ""},
 		{newest, "no job needed two attempts", maybe, func(e *evidence) {
 			for i := range e.Audit.Jobs {
 				j := &e.Audit.Jobs[i]
@@ -462,6 +468,9 @@ func attemptCases() []verdictCase {
 		{found, "poison is done", fail, func(e *evidence) {
 			e.over(poison, "done", "", 7*time.Second)
 		}, "job-1024 is poison, and is done"},
+		{found, "poison pauses", fail, func(e *evidence) {
+			e.tried(poison, 1).NextNS = zero + int64(7*time.Second)
+		}, "job-1024 pauses after it was found to be poison"},
 		{found, "a batch is to blame", fail, func(e *evidence) {
 			for i := range e.Audit.Runs {
 				if r := &e.Audit.Runs[i]; r.Size == 2 {

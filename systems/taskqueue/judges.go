@@ -207,10 +207,10 @@ func first(runs []*RunRow) *RunRow {
 	return runs[0]
 }
 
-// givenBack says whether a job may have been given back before its lease was over: if it failed.
-// All else is its worker's until then.
-func (run *RunRow) givenBack() bool {
-	return slices.Contains([]string{failed, gaveUp, down}, run.Result)
+// givenBack says whether a job may have been given back before its lease was over: if it failed, or
+// was poison and is replayed. All else is its worker's until then.
+func (run *RunRow) givenBack(j JobRow) bool {
+	return run.Result == failed || run.Result == down || run.Result == gaveUp && j.Replays > 0
 }
 
 // newestEnds is the clause about attempts that were taken over.
@@ -226,7 +226,7 @@ func (p Params) newestEnds(r *check.Run, a *Audit) func() {
 			again++
 		}
 		for i, run := range byJob[j.ID] {
-			if i == 0 || byJob[j.ID][i-1].givenBack() {
+			if i == 0 || byJob[j.ID][i-1].givenBack(j) {
 				continue
 			}
 			before := byJob[j.ID][i-1]
@@ -357,7 +357,7 @@ func (p Params) cancelledStays(r *check.Run, a *Audit) func() {
 			if list := byJob[j.ID]; len(list) > 0 {
 				newest := list[len(list)-1]
 				after := time.Duration(j.EndedNS - newest.AskedNS)
-				if !newest.givenBack() && after < p.Lease.D() {
+				if !newest.givenBack(j) && after < p.Lease.D() {
 					r.Violate([]uint64{j.ID}, "%s was cancelled %v after attempt %d, whose lease is %v", j.Job,
 						after, newest.Attempt, p.Lease)
 				}
@@ -702,6 +702,9 @@ func (p Params) poisonFound(r *check.Run, a *Audit) func() {
 				batches[run.Batch] = b
 			}
 			b.add(run)
+			if run.Result == gaveUp && run.NextNS != 0 {
+				r.Violate([]uint64{run.Job}, "%s pauses after it was found to be poison", nameOf(run.Job))
+			}
 			if req, known := sent[run.Job]; known && !p.scripted(run, req) {
 				r.Violate([]uint64{run.Job}, "attempt %d at %s in a call with %d jobs is %q, and its payload "+
 					"says: fails %d, poison %v, calls %v", run.Attempt, nameOf(run.Job), run.Size, run.Result,

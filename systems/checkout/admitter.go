@@ -19,11 +19,9 @@ const (
 	workerGroup   = "workers"
 )
 
-// mostPartitions bounds the topic. A product's partition follows from the hash of its name, and
-// products that share one wait for each other.
-const mostPartitions = 100
-
-func partitions(p Params) int { return min(p.Products, mostPartitions) }
+// partitions bounds the topic. A product's partition follows from the hash of its name. Products
+// that share one wait for each other.
+func partitions(p Params) int { return min(p.Products, 100) }
 
 // makeTopic makes the topic, and has the broker make what it keeps of groups.
 func makeTopic(ctx context.Context, st *opened) error {
@@ -69,16 +67,17 @@ const admit = `WITH next AS (
 // queue, and then marks them, in one transaction. If that fails they wait on, and what is in the
 // queue of them means nothing: they are sent again. The statement next says whose turn it is.
 func admitter(
-	batch, room func(Params) int, next string, admitted func(context.Context, *opened) error,
+	most func(Params) (batch, room int), next string, admitted func(context.Context, *opened) error,
 ) role {
 	return role{Name: "admitter", Summary: "admits attempts in the order in which they came",
 		Single: true, Places: []string{placeSent}, Conns: 2,
 		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
-			n, err := admitNext(ctx, st, next, batch(st.Params), room(st.Params))
+			batch, room := most(st.Params)
+			n, err := admitNext(ctx, st, next, batch, room)
 			if err == nil {
 				err = admitted(ctx, st)
 			}
-			if n >= batch(st.Params) && batch(st.Params) > st.Params.Batch {
+			if n >= batch && batch > st.Params.Batch {
 				return 0, err // nobody is to be held back
 			}
 			return st.Params.AdmitEvery.D(), err

@@ -84,6 +84,9 @@ func noAudit(e *evidence) { e.Audit = checkout.Audit{} }
 func attemptCases() []verdictCase {
 	const kept, ends, token, one = checkout.AttemptsKept, checkout.EndsOnce, checkout.SameToken,
 		checkout.OneOrder
+	is := func(was, now string) func(*evidence) {
+		return func(e *evidence) { e.first(was).State = now }
+	}
 	return []verdictCase{
 		{kept, "all are there", pass, nothing, ""},
 		{kept, "one is not", fail, func(e *evidence) { e.Audit.Attempts = e.Audit.Attempts[1:] },
@@ -99,15 +102,10 @@ func attemptCases() []verdictCase {
 		{kept, "no audit", maybe, noAudit, "audit"},
 
 		{ends, "all have ended", pass, nothing, ""},
-		{ends, "one waits", fail, func(e *evidence) { e.first("refused").State = "waiting" },
-			"left at rest"},
-		{ends, "one is admitted", fail, func(e *evidence) { e.first("refused").State = "admitted" },
-			"left at rest"},
-		{ends, "one has an order and no end", fail, func(e *evidence) {
-			e.first("paid").State = "pending"
-		}, "left at rest"},
-		{ends, "another end than was told", fail, func(e *evidence) { e.first("refused").State = "paid" },
-			"and is paid at the end"},
+		{ends, "one waits", fail, is("refused", "waiting"), "left at rest"},
+		{ends, "one is admitted", fail, is("refused", "admitted"), "left at rest"},
+		{ends, "one has an order and no end", fail, is("paid", "pending"), "left at rest"},
+		{ends, "another end than was told", fail, is("refused", "paid"), "and is paid at the end"},
 		{ends, "an end that was taken back", fail, func(e *evidence) {
 			a := e.first("refused")
 			e.Audit.Steps = append(e.Audit.Steps, checkout.Step{Seq: 1 << 30, ID: a.ID, Token: a.Token,
@@ -217,7 +215,16 @@ func attemptCases() []verdictCase {
 		{one, "told of another attempt, and there is none", fail, func(e *evidence) {
 			denied(checkout.ErrJoined)(e)
 			e.Records[len(e.Records)-1].Op.Client = "nobody"
-		}, "and never had one"},
+		}, "and had no open one"},
+		{one, "told of one that is paid", pass, ended("poll", "paid", 2*ms), ""},
+		{one, "told of one that was refused", fail, ended("poll", "refused", ms+1), "was told at 1h"},
+		{one, "told of one that has left", fail, ended("leave", "", ms+1), "and had no open one"},
+		{one, "while a second store may be late", pass, ended("poll", "refused", ms), ""},
+		{one, "or since a fault", pass, func(e *evidence) {
+			ended("poll", "refused", time.Second)(e)
+			e.Windows = []history.Window{{Kind: history.FaultWindow, Start: time.Hour, End: time.Hour,
+				Recovered: time.Hour}}
+		}, ""},
 		{one, "no orders", maybe, func(e *evidence) { e.Audit.Orders = nil }, "no orders"},
 	}
 }
@@ -229,6 +236,22 @@ func denied(why error) func(*evidence) {
 		r.Op.ID += 1 << 40
 		suttest.Deny(&r, why)
 		e.Records = append(e.Records, r)
+	}
+}
+
+// ended has nobody join, hear what became of the attempt, and be told of it at another join a while
+// after. A second store is a millisecond late.
+func ended(kind, how string, after time.Duration) func(*evidence) {
+	return func(e *evidence) {
+		denied(checkout.ErrJoined)(e)
+		again, first := &e.Records[len(e.Records)-1], *e.record(e.Audit.Attempts[0].ID)
+		again.Op.Client, again.Start, again.End = "nobody", time.Hour+after, time.Hour+after
+		first.Op.Client, first.Reply.Key = "nobody", "token"
+		first.Start, first.End = time.Hour, time.Hour
+		said := first
+		said.Op.Kind, said.Op.Key, said.Reply.Body = kind, "token", []byte(`{"state":"`+how+`"}`)
+		e.Records = append(e.Records, first, said)
+		e.Audit.Contract.RepairLagNS = int64(ms)
 	}
 }
 
@@ -244,23 +267,17 @@ func moneyCases() []verdictCase {
 			}))
 		}
 	}
-	more := func(n int) func(*evidence) {
+	early := func(lag time.Duration) func(*evidence) {
 		return func(e *evidence) {
-			sold := 0
-			for _, o := range e.Audit.Orders {
-				if o.Product == 1 && o.State != "cancelled" {
-					sold++
-				}
-			}
-			for i := sold; i < e.P.Units+n; i++ {
-				e.Audit.Orders = append(e.Audit.Orders, checkout.OrderRow{ID: uint64(1000 + i),
-					Product: 1, State: "paid", MadeNS: 3e18})
-			}
+			e.Audit.Contract.RepairLagNS = int64(lag)
+			denied(checkout.ErrSoldOut)(e)
+			r := &e.Records[len(e.Records)-1]
+			r.Start, r.End = 0, 0
 		}
 	}
 	return []verdictCase{
-		{oversell, "all are sold", pass, more(0), ""},
-		{oversell, "one more", fail, more(1), "only 15 exist"},
+		{oversell, "all are sold", pass, func(e *evidence) { e.excess(0) }, ""},
+		{oversell, "one more", fail, func(e *evidence) { e.excess(1) }, "only 15 exist"},
 		{oversell, "nobody has one", maybe, func(e *evidence) { e.Audit.Orders = []checkout.OrderRow{} },
 			"nobody has an order"},
 
@@ -321,19 +338,10 @@ func moneyCases() []verdictCase {
 		}, "no gates"},
 
 		{free, "sold out", pass, nothing, ""},
-		{free, "told sold out before anybody came", fail, func(e *evidence) {
-			r := *e.record(e.Audit.Attempts[0].ID)
-			r.Start, r.End, r.Op.ID = 0, 0, 999
-			suttest.Deny(&r, checkout.ErrSoldOut)
-			e.Records = append(e.Records, r)
-		}, "refused as sold out between 0s and 0s"},
-		{free, "the same, while a second store may be late", fail, func(e *evidence) {
-			e.Audit.Contract.RepairLagNS = int64(time.Second)
-			r := *e.record(e.Audit.Attempts[0].ID)
-			r.Start, r.End, r.Op.ID = 0, 0, 999
-			suttest.Deny(&r, checkout.ErrSoldOut)
-			e.Records = append(e.Records, r)
-		}, "refused as sold out between 0s and 0s"},
+		{free, "told sold out before anybody came", fail, early(0),
+			"refused as sold out between 0s and 0s"},
+		{free, "the same, while a second store may be late", fail, early(time.Second),
+			"refused as sold out between 0s and 0s"},
 		{free, "sold out, of units that were bought before", fail, func(e *evidence) {
 			e.Audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: 1000,
 				Cancelled: []string{}, AtNS: 1}}

@@ -26,7 +26,8 @@ func common() state {
 			return err
 		},
 		Reset:   func(context.Context, *opened) error { return nil },
-		Pending: openAttempts, Audit: audit, Gauge: look,
+		Pending: openAttempts, Gauge: look,
+		Audit: func(ctx context.Context, st *opened) (any, error) { return auditOf(ctx, st) },
 	}
 }
 
@@ -38,8 +39,6 @@ const (
 
 // counter is what the shops of all designs have in common: attempts in Postgres.
 type counter struct{ *opened }
-
-func newCounter(st *opened) *counter { return &counter{st} }
 
 // Poll reads the attempt.
 func (c *counter) Poll(ctx context.Context, req PollRequest) (p Progress, err error) {
@@ -203,9 +202,7 @@ func look(ctx context.Context, st *opened) (any, error) {
 	return s, err
 }
 
-// audit reads everything in Postgres in one snapshot.
-func audit(ctx context.Context, st *opened) (any, error) { return auditOf(ctx, st) }
-
+// auditOf reads everything in Postgres in one snapshot.
 func auditOf(ctx context.Context, st *opened) (a Audit, err error) {
 	a.Gate = []GateRow{}
 	err = st.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {

@@ -26,8 +26,8 @@ func Mutants() map[string]sut.Variant {
 		v := waitingRoom()
 		for i, r := range v.Roles {
 			if r.Name == "admitter" {
-				v.Roles[i] = admitter(func(p Params) int { return max(room, p.Batch) }, func(p Params) int {
-					return max(room, p.Room)
+				v.Roles[i] = admitter(func(p Params) (int, int) {
+					return max(room, p.Batch), max(room, p.Room)
 				}, next, showRooms)
 			}
 		}
@@ -39,7 +39,7 @@ func Mutants() map[string]sut.Variant {
 	generous := func(settle settle) sut.Variant {
 		v := redisDecides(variant{Name: "generous"}, settle)
 		v.Open = func(_ context.Context, st *opened) (Shop, error) {
-			return generousShop{newCounter(st)}, nil
+			return generousShop{&counter{st}}, nil
 		}
 		return one(v)
 	}
@@ -50,7 +50,7 @@ func Mutants() map[string]sut.Variant {
 		return one(v)
 	}
 	repaired := redisFirst()
-	repaired.Roles = []role{payer(), reconcilerTo(unreturned())}
+	repaired.Roles = []role{payer(), reconciler(unreturned())}
 	credulous := rowLock()
 	credulous.Roles = []role{payerOf((*payments).compensate, believes)}
 	opens := func(v variant, shop func(*opened) Shop) sut.Variant {
@@ -58,11 +58,11 @@ func Mutants() map[string]sut.Variant {
 		return one(v)
 	}
 	inRoom := func(edge string, shop func(roomShop) Shop) sut.Variant {
-		return opens(waitingRoom(), func(st *opened) Shop { return shop(roomShop{newCounter(st), edge}) })
+		return opens(waitingRoom(), func(st *opened) Shop { return shop(roomShop{&counter{st}, edge}) })
 	}
 	unsure := func(undoes bool) sut.Variant {
 		return opens(rowLock(), func(st *opened) Shop {
-			return unsureShop{lockingShop{newCounter(st)}, undoes}
+			return unsureShop{lockingShop{&counter{st}}, undoes}
 		})
 	}
 	return map[string]sut.Variant{

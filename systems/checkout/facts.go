@@ -30,12 +30,12 @@ func facts(a *Audit) check.Facts {
 	slices.SortStableFunc(a.Steps, func(x, y Step) int { return cmp.Compare(x.Seq, y.Seq) })
 	attempts, orders := []check.Fact{}, []check.Fact{}
 	tokens := map[string]*AttemptRow{}
-	latest := map[uint64]*AttemptRow{} // by product: the witness of what its stock is
+	latest := map[uint64]AttemptRow{} // by product: the witness of what its stock is
 	for i := range a.Attempts {
 		t := &a.Attempts[i]
 		tokens[t.Token] = t
-		if latest[t.Product] == nil || t.MadeNS > latest[t.Product].MadeNS {
-			latest[t.Product] = t
+		if t.MadeNS >= latest[t.Product].MadeNS {
+			latest[t.Product] = *t
 		}
 		attempts = append(attempts, check.Fact{Op: t.ID, Name: t.Token, Key: productKey(t.Product),
 			Owner: t.User, State: t.State, From: t.MadeNS})
@@ -46,11 +46,7 @@ func facts(a *Audit) check.Facts {
 	}
 	gate, free := []check.Fact{}, []check.Fact{}
 	stock := func(product uint64, left int64) check.Fact {
-		f := check.Fact{Name: productKey(product), Thing: left}
-		if t := latest[product]; t != nil {
-			f.Op = t.ID
-		}
-		return f
+		return check.Fact{Op: latest[product].ID, Name: productKey(product), Thing: left}
 	}
 	for _, s := range a.Stock {
 		free = append(free, stock(s.Product, s.Available))

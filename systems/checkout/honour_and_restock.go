@@ -41,12 +41,10 @@ func redisDecides(v variant, settle settle) variant {
 	v.Breaks = append(v.Breaks, sut.Break{Invariant: NoOversell, Under: sut.PowerLoss})
 	v.Roles = []role{payer(), settler(settle, unheld)}
 	v.State.Audit = func(ctx context.Context, st *opened) (any, error) {
-		a, err := gated(ctx, st)
-		a.Contract.RepairLagNS = int64(st.Params.SettleEvery + st.Params.RepairLag)
-		return a, err
+		return gated(ctx, st, st.Params.SettleEvery+st.Params.RepairLag)
 	}
 	v.Open = func(_ context.Context, st *opened) (Shop, error) {
-		return reservingShop{newCounter(st), reservations{st}, takeAnyway}, nil
+		return reservingShop{&counter{st}, reservations{st}, takeAnyway}, nil
 	}
 	return v
 }
@@ -70,7 +68,7 @@ func settler(settle settle, to target) role {
 			for _, product := range st.Params.all() {
 				errs = append(errs, settleOne(ctx, st, product, settle))
 			}
-			changing, err := reservations{st}.mendTo(ctx, to, st.Params.all()...)
+			changing, err := reservations{st}.mend(ctx, to, st.Params.all()...)
 			if err != nil {
 				st.Config.Warn("setting Redis right, which waits for the next time", err)
 			}

@@ -63,10 +63,7 @@ func invariants(p Params) []check.Invariant {
 			"captured once, however often the provider calls back", moneyIsSettled(p)),
 		s.State(OneOrder, "a user has one open attempt and one order for a product at a time, and "+
 			"is not told of another attempt where there is none", mine.Spans(), open.Spans(),
-			check.AtMostOnce(orderFact, check.ByOp),
-			check.HadAnother(check.Named(KindJoin), func(rec *history.Record) bool {
-				return sut.RefusedFor(rec, ErrJoined)
-			})),
+			check.AtMostOnce(orderFact, check.ByOp), mayBeOpen),
 		s.State(SameToken, "a request that is sent again has the token that it had, and is "+
 			"not told sold_out or already_joined",
 			check.SameReply(check.Replies{Kind: check.Named(KindJoin), What: "attempt",
@@ -197,12 +194,10 @@ type told struct {
 	position   int64
 }
 
-// answers are those about each attempt, by token.
-type answers map[string][]told
-
-// answersOf collects what users were told. Who has joined waits, for all that the answer says.
-func answersOf(r *check.Run) answers {
-	a := answers{}
+// answersOf collects what users were told, by token. Who has joined waits, for all that the answer
+// says.
+func answersOf(r *check.Run) map[string][]told {
+	a := map[string][]told{}
 	r.See(func(rec *history.Record) {
 		if rec.Outcome != history.OK {
 			return
@@ -253,9 +248,45 @@ func toldRight() check.Clause {
 	})
 }
 
+// mayBeOpen is the clause that a user who is told of another attempt at a product may have an open
+// one, of another join that was not refused. It is over if the user was told, a repair lag before
+// the denied join or earlier, that it ended without a unit, and no fault struck since then.
+func mayBeOpen(r *check.Run) func() {
+	joins, ended := map[[2]string][]check.Fact{}, map[string]time.Duration{}
+	var denied []history.Record
+	r.See(func(rec *history.Record) {
+		who, p := [2]string{rec.Op.Client, rec.Op.Key}, Progress{}
+		switch {
+		case sut.RefusedFor(rec, ErrJoined):
+			denied = append(denied, *rec)
+		case rec.Outcome == history.Refused:
+		case rec.Op.Kind == KindJoin: // it has no token if the outcome is unknown
+			joins[who] = append(joins[who], check.Fact{Op: rec.Op.ID, Name: rec.Reply.Key,
+				From: int64(rec.Start), To: int64(rec.End)})
+		case rec.Outcome == history.OK && (rec.Op.Kind == KindLeave ||
+			json.Unmarshal(rec.Reply.Body, &p) == nil && final(p.State) && p.State != paid):
+			ended[rec.Op.Key] = min(rec.End, cmp.Or(ended[rec.Op.Key], rec.End))
+		}
+	}, KindJoin, KindPoll, KindLeave)
+	return func() {
+		lag := r.Facts.Declared[repairLag]
+		for _, d := range denied {
+			r.Checked(1)
+			if !slices.ContainsFunc(joins[[2]string{d.Op.Client, d.Op.Key}], func(j check.Fact) bool {
+				at, told := ended[j.Name]
+				return j.Op != d.Op.ID && j.From <= int64(d.End) && (!told ||
+					d.Start-max(at, time.Duration(j.To)) <= lag || check.Disturbed(r.Faults(), lag, at, d.End))
+			}) {
+				r.Violate([]uint64{d.Op.ID}, "%s was told at %v of another attempt, and had no open one",
+					d.Op.Client, d.End)
+			}
+		}
+	}
+}
+
 // leaversLeft is broken by an attempt that was acknowledged to have left and has not, by one that
 // has left unasked, and by a token that was given to a user and is unknown later.
-func leaversLeft(r *check.Run, a *Audit, all answers) (end func()) {
+func leaversLeft(r *check.Run, a *Audit, all map[string][]told) (end func()) {
 	may, acked := map[string]bool{}, map[string][]uint64{}
 	var denied []history.Record
 	r.See(func(rec *history.Record) {
@@ -495,15 +526,14 @@ type counted struct{ later, before int64 }
 // overtakes counts for each entry those that were sent after it was acknowledged. A binary indexed
 // tree over the order of admission has those that were sent later than the one at hand.
 func overtakes(list []entry) map[entry]counted {
-	byStart := slices.SortedFunc(slices.Values(list), func(x, y entry) int {
-		return cmp.Compare(y.Start, x.Start)
-	})
-	byEnd := slices.SortedFunc(slices.Values(list), func(x, y entry) int {
-		return cmp.Compare(y.End, x.End)
-	})
-	order := slices.SortedFunc(slices.Values(list), func(x, y entry) int {
-		return cmp.Compare(x.seq, y.seq)
-	})
+	sorted := func(by func(entry) int64) []entry {
+		return slices.SortedFunc(slices.Values(list), func(x, y entry) int {
+			return cmp.Compare(by(x), by(y))
+		})
+	}
+	byStart := sorted(func(e entry) int64 { return -int64(e.Start) })
+	byEnd := sorted(func(e entry) int64 { return -int64(e.End) })
+	order := sorted(func(e entry) int64 { return e.seq })
 	place := func(e entry) int {
 		i, _ := slices.BinarySearchFunc(order, e.seq, func(o entry, seq int64) int {
 			return cmp.Compare(o.seq, seq)

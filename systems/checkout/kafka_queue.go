@@ -25,17 +25,14 @@ func kafkaQueue() variant {
 		Idea:       "joins are written down, sent to their product's partition and decided in order",
 		Guarantees: "no more orders than units, first come first served, and no attempt is lost",
 		GivesUp:    "an answer at once: who joins knows only that there will be one",
-		Roles: []role{payer(), admitter(thousand, anyNumber, selectNext, nothingMore),
+		Roles: []role{payer(), admitter(everybody, selectNext, nothingMore),
 			worker(decideThenCommit, decideInOrder, placeOrdered)},
 		Model: modelled(func(m *shopModel) { m.decidesLater(thenCommits) }),
 	})
 }
 
-// thousand is how many attempts at a product are sent at once.
-func thousand(Params) int { return 1000 }
-
-// anyNumber is more attempts than there are.
-func anyNumber(Params) int { return 1 << 40 }
+// everybody is admitted, a thousand at once.
+func everybody(Params) (batch, room int) { return 1000, 1 << 40 }
 
 func nothingMore(context.Context, *opened) error { return nil }
 
@@ -45,9 +42,8 @@ func queued(v variant) variant {
 	v.NotApplicable = atOnce()
 	delete(v.NotApplicable, FairAdmission)
 	v.State.Ready = makeTopic
-	v.State.Reset = func(context.Context, *opened) error { return nil }
 	v.Open = func(_ context.Context, st *opened) (Shop, error) {
-		return queuedShop{newCounter(st)}, nil
+		return queuedShop{&counter{st}}, nil
 	}
 	return v
 }

@@ -27,7 +27,7 @@ func offsetBeforeOrder() variant {
 		Guarantees: "no more orders than units, and each attempt is decided once at most",
 		GivesUp:    "correctness: what a worker had in hand when it crashed is never decided",
 		Breaks:     []sut.Break{{Invariant: EndsOnce, Under: sut.RoleCrash}},
-		Roles: []role{payer(), admitter(thousand, anyNumber, selectNext, nothingMore),
+		Roles: []role{payer(), admitter(everybody, selectNext, nothingMore),
 			worker(func(st *opened, decide, commit func() error) error {
 				if err := commit(); err != nil {
 					return err

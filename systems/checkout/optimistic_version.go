@@ -26,19 +26,16 @@ func optimisticVersion() variant {
 		NotApplicable: atOnce(),
 		Roles:         []role{payer()},
 		Open: func(_ context.Context, st *opened) (Shop, error) {
-			return optimisticShop{newCounter(st)}, nil
+			return optimisticShop{&counter{st}}, nil
 		},
 	}
 }
 
-// optimisticTries is how often a transaction begins.
-const optimisticTries = 5
-
 type optimisticShop struct{ *counter }
 
-// Join begins again when somebody else was faster.
+// Join begins again when somebody else was faster, four times at most.
 func (s optimisticShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err error) {
-	for range optimisticTries {
+	for range 5 {
 		t, err = s.sell(ctx, req, takeIfUnchanged)
 		if !errors.Is(err, ErrContended) {
 			break

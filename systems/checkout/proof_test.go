@@ -2,6 +2,7 @@ package checkout_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,17 +80,6 @@ func TestJudges(t *testing.T) {
 type corruption suttest.Corruption[*evidence]
 
 func corruptions() []corruption {
-	attempt := func(
-		fits func(*checkout.AttemptRow) bool, do func(*evidence, *checkout.AttemptRow),
-	) func(*evidence, func(int) int) bool {
-		return func(e *evidence, pick func(int) int) bool {
-			a := suttest.PickFrom(e.Audit.Attempts, pick, fits)
-			if a != nil {
-				do(e, a)
-			}
-			return a != nil
-		}
-	}
 	paid := func(o *checkout.OrderRow) bool { return o.State == "paid" }
 	return []corruption{
 		{"orders that nobody settled", checkout.ExcessSettled, func(e *evidence, _ func(int) int) bool {
@@ -109,17 +99,20 @@ func corruptions() []corruption {
 			r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
 				return r.Op.Kind == checkout.KindJoin && r.Outcome == history.OK
 			})
-			for i := range e.Audit.Attempts {
-				if e.Audit.Attempts[i].ID == r.Op.ID {
-					e.Audit.Attempts = append(e.Audit.Attempts[:i:i], e.Audit.Attempts[i+1:]...)
-					break
-				}
-			}
+			e.Audit.Attempts = slices.DeleteFunc(e.Audit.Attempts, func(a checkout.AttemptRow) bool {
+				return a.ID == r.Op.ID
+			})
 			return true
 		}},
-		{"an attempt waits for ever", checkout.EndsOnce, attempt(func(a *checkout.AttemptRow) bool {
-			return a.State == "refused"
-		}, func(_ *evidence, a *checkout.AttemptRow) { a.State = "admitted" })},
+		{"an attempt waits for ever", checkout.EndsOnce, func(e *evidence, pick func(int) int) bool {
+			a := suttest.PickFrom(e.Audit.Attempts, pick, func(a *checkout.AttemptRow) bool {
+				return a.State == "refused"
+			})
+			if a != nil {
+				a.State = "admitted"
+			}
+			return a != nil
+		}},
 		{"money is kept for a cancelled order", checkout.PaidOrRefunded,
 			func(e *evidence, pick func(int) int) bool {
 				p := suttest.PickFrom(e.Audit.Payments, pick, func(p *checkout.PaymentRow) bool {
@@ -140,19 +133,12 @@ func corruptions() []corruption {
 			return o != nil
 		}},
 		{"another token", checkout.SameToken, func(e *evidence, pick func(int) int) bool {
-			twice := map[uint64]int{}
-			for i := range e.Records {
-				if r := &e.Records[i]; r.Op.Kind == checkout.KindJoin && r.Outcome == history.OK {
-					twice[r.Op.ID]++
-				}
-			}
-			r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
-				return r.Outcome == history.OK && twice[r.Op.ID] > 1
+			r := *suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+				return r.Op.Kind == checkout.KindJoin && r.Outcome == history.OK
 			})
-			if r != nil {
-				r.Reply.Key = "another"
-			}
-			return r != nil
+			r.Reply.Key = "another"
+			e.Records = append(e.Records, r)
+			return true
 		}},
 		{"a unit is gone", checkout.StockAddsUp, func(e *evidence, pick func(int) int) bool {
 			e.Audit.Stock[pick(len(e.Audit.Stock))].Available--
@@ -184,13 +170,13 @@ func corruptions() []corruption {
 			}
 			return n > 3*e.P.Room
 		}},
-		{"a bot is let through", checkout.LimitsKept, attempt(func(a *checkout.AttemptRow) bool {
-			return a.PassedNS != 0
-		}, func(e *evidence, a *checkout.AttemptRow) {
+		{"a bot is let through", checkout.LimitsKept, func(e *evidence, _ func(int) int) bool {
+			first := e.Audit.Attempts[0]
 			for i := range e.Audit.Attempts {
-				e.Audit.Attempts[i].PassedNS, e.Audit.Attempts[i].IP = a.PassedNS, a.IP
+				e.Audit.Attempts[i].PassedNS, e.Audit.Attempts[i].IP = first.PassedNS, first.IP
 			}
-		})},
+			return true
+		}},
 		{"refused while a unit is free", checkout.FreeIsForSale, func(e *evidence, _ func(int) int) bool {
 			// All orders but one are gone, and so are their attempts.
 			if len(e.Audit.Orders) == 0 {

@@ -34,8 +34,11 @@ func (m *shopModel) queues() *queueModel {
 func (m *shopModel) decidesLater(in func(p *sim.Process, decide, commit func())) {
 	m.join = m.joinsQueue
 	q := m.queues()
-	q.admits(thousand(m.p), anyNumber(m.p), func(*sim.Process, *sim.Conns) {})
-	q.works(in, m.inOrder)
+	batch, room := everybody(m.p)
+	q.admits(batch, room, func(*sim.Process, *sim.Conns) {})
+	q.works(in, func(p *sim.Process, db *sim.Conns, product uint64, list []attempt) {
+		m.decideAmong(p, db, product, list, func(attempt) bool { return true })
+	})
 	m.pays((*payerModel).compensate)
 }
 
@@ -134,7 +137,11 @@ func (q *queueModel) works(
 	readers := map[int]*sim.Consumer[attempt]{}
 	q.role("worker", 4, func(r *sim.Replica, db *sim.Conns) func(*sim.Process) {
 		if readers[r.Number] == nil {
-			readers[r.Number] = q.topic.Consumer(everyNth(r.Number, n, partitions(q.p))...)
+			var mine []int // each n-th partition
+			for i := r.Number; i < partitions(q.p); i += n {
+				mine = append(mine, i)
+			}
+			readers[r.Number] = q.topic.Consumer(mine...)
 		}
 		reader := readers[r.Number]
 		rest := time.Duration(0)
@@ -150,14 +157,6 @@ func (q *queueModel) works(
 			}
 		}
 	})
-}
-
-// everyNth are the numbers below a bound from the i-th on, each n-th.
-func everyNth(i, n, bound int) (list []int) {
-	for ; i < bound; i += n {
-		list = append(list, i)
-	}
-	return list
 }
 
 // thenCommits is decideThenCommit.
@@ -180,11 +179,6 @@ func (q *queueModel) decideAll(
 	for _, product := range order {
 		decide(p, db, product, byProduct[product])
 	}
-}
-
-// inOrder is decideInOrder.
-func (m *shopModel) inOrder(p *sim.Process, db *sim.Conns, product uint64, list []attempt) {
-	m.decideAmong(p, db, product, list, func(attempt) bool { return true })
 }
 
 // decideAmong is the same of the design.

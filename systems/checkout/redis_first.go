@@ -31,11 +31,11 @@ func redisFirst() variant {
 		Needs:         []sut.Service{sut.Redis},
 		Places:        []string{placeReserved, placeOrdered},
 		NotApplicable: notApplicable,
-		Roles:         []role{payer(), reconciler()},
+		Roles:         []role{payer(), reconciler(unheld)},
 		State: state{Ready: mendAll, Reset: emptyRedis, Pending: openOrDrifted,
 			Audit: auditGated},
 		Open: func(_ context.Context, st *opened) (Shop, error) {
-			return reservingShop{newCounter(st), reservations{st}, takeConditionally}, nil
+			return reservingShop{&counter{st}, reservations{st}, takeConditionally}, nil
 		},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/stores"
+	"stampede/harness/sut"
 )
 
 //go:embed reserve.lua
@@ -47,7 +48,7 @@ func (s reservations) reserve(ctx context.Context, product, id uint64) error {
 		case got != -2:
 			return nil
 		}
-		if _, err := s.mend(ctx, product); err != nil {
+		if _, err := s.mend(ctx, unheld, product); err != nil {
 			return stores.Failed("telling Redis the stock", err)
 		}
 	}
@@ -153,11 +154,7 @@ func unheld(_ uint64, v shown, available int64, decided map[string]bool) (left i
 
 // mend sets Redis right about products. What changes meanwhile is left to a later mend, and
 // counted.
-func (s reservations) mend(ctx context.Context, products ...uint64) (changing int, err error) {
-	return s.mendTo(ctx, unheld, products...)
-}
-
-func (s reservations) mendTo(
+func (s reservations) mend(
 	ctx context.Context, to target, products ...uint64,
 ) (changing int, err error) {
 	all, err := s.look(ctx, products)
@@ -197,19 +194,17 @@ func (s reservations) mendTo(
 const placeRead = "read"
 
 // reconciler compares Redis with the stock, and repairs it.
-func reconciler() role { return reconcilerTo(unheld) }
-
-func reconcilerTo(to target) role {
+func reconciler(to target) role {
 	return role{Name: "reconciler", Summary: "sets Redis to what the stock in Postgres says",
 		Single: true, Places: []string{placeRead},
 		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
-			_, err := reservations{st}.mendTo(ctx, to, st.Params.all()...)
+			_, err := reservations{st}.mend(ctx, to, st.Params.all()...)
 			return st.Params.Reconcile.D(), err
 		}}
 }
 
 func mendAll(ctx context.Context, st *opened) error {
-	_, err := reservations{st}.mend(ctx, st.Params.all()...)
+	_, err := reservations{st}.mend(ctx, unheld, st.Params.all()...)
 	return err
 }
 
@@ -255,14 +250,16 @@ func openOrDrifted(ctx context.Context, st *opened) (left int64, what string, er
 }
 
 // auditGated adds what Redis says.
-func auditGated(ctx context.Context, st *opened) (any, error) { return gated(ctx, st) }
+func auditGated(ctx context.Context, st *opened) (any, error) {
+	return gated(ctx, st, st.Params.RepairLag)
+}
 
-func gated(ctx context.Context, st *opened) (Audit, error) {
+func gated(ctx context.Context, st *opened, lag sut.Duration) (any, error) {
 	a, err := auditOf(ctx, st)
 	if err != nil {
 		return a, err
 	}
-	a.Contract.RepairLagNS = int64(st.Params.RepairLag)
+	a.Contract.RepairLagNS = int64(lag)
 	all, err := reservations{st}.look(ctx, st.Params.all())
 	for _, product := range slices.Sorted(maps.Keys(all)) {
 		if v := all[product]; v.known {

@@ -26,7 +26,7 @@ func rowLock() variant {
 		NotApplicable: atOnce(),
 		Roles:         []role{payer()},
 		Open: func(_ context.Context, st *opened) (Shop, error) {
-			return lockingShop{newCounter(st)}, nil
+			return lockingShop{&counter{st}}, nil
 		},
 		Model: modelled(func(m *shopModel) { m.sellsAtOnce((*payerModel).compensate) }),
 	}

@@ -37,9 +37,8 @@ func waitingRoom() variant {
 		Guarantees: "no oversell, limits for bots, first come first served, one end of each attempt",
 		GivesUp:    "simplicity and time: an attempt passes three stores and four roles",
 		Needs:      []sut.Service{sut.Redis, sut.Kafka},
-		Roles: []role{payer(), reconciler(),
-			admitter(func(p Params) int { return p.Batch }, func(p Params) int { return p.Room }, selectNext,
-				showRooms),
+		Roles: []role{payer(), reconciler(unheld),
+			admitter(func(p Params) (batch, room int) { return p.Batch, p.Room }, selectNext, showRooms),
 			worker(decideThenCommit, decideReserved, placeReserved, placeOrdered)},
 		State: state{
 			Ready: func(ctx context.Context, st *opened) error {
@@ -50,7 +49,7 @@ func waitingRoom() variant {
 			},
 			Reset: emptyRedis, Pending: openOrDrifted, Audit: auditGated},
 		Open: func(_ context.Context, st *opened) (Shop, error) {
-			return roomShop{newCounter(st), edgeLua}, nil
+			return roomShop{&counter{st}, edgeLua}, nil
 		},
 		Model: modelled(func(m *shopModel) {
 			q, s := m.queues(), m.reserves()
@@ -241,7 +240,7 @@ func decideReserved(ctx context.Context, st *opened, product uint64, list []atte
 	if err != nil {
 		return err
 	}
-	_, err = s.mend(ctx, product) // which ends the holds
+	_, err = s.mend(ctx, unheld, product) // which ends the holds
 	return err
 }
 

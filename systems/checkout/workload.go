@@ -21,9 +21,6 @@ const (
 	attemptMask = 1<<idBits - 1
 )
 
-// retryPause is the pause before the first retry; it doubles each time.
-const retryPause = 100 * time.Millisecond
-
 // hotShare is what wants the hot product, if there is one, and hotTurn how many see the same
 // one if it moves.
 const (
@@ -102,7 +99,7 @@ func (w *workload) Follow(
 	switch {
 	case outcome == history.Unknown && op.Kind != KindPoll && op.Arg < int64(w.p.Retry):
 		op.Arg++
-		return []sut.FollowUp{{After: retryPause << op.Arg, Op: op}}
+		return []sut.FollowUp{{After: 100 * time.Millisecond << op.Arg, Op: op}} // doubles each time
 	case op.Kind == KindJoin:
 		return w.joined(op, outcome, reply)
 	case op.Kind == KindLeave && outcome != history.Refused:

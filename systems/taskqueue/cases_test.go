@@ -15,9 +15,9 @@ import (
 
 // The jobs of the small run that something happens to.
 const (
-	anns, bobs                                    = 8, 16 // the first of a hundred ordinary ones
-	flaky, hopeless, again, poison, gone, orphan  = 1000, 1008, 1016, 1024, 1032, 1040
-	unique, refused, later, beside, delayed, cost = 1048, 1056, 1064, 1072, 1080, 1088
+	anns, bobs                                   = 8, 16 // the first of a hundred ordinary ones
+	flaky, hopeless, again, poison, gone, orphan = 1000, 1008, 1016, 1024, 1032, 1040
+	unique, refused, later, beside, delayed      = 1048, 1056, 1064, 1072, 1080
 )
 
 const (
@@ -39,7 +39,7 @@ func smallRun() *evidence {
 		})
 		e.run(8*(i+1), 1, ordered+time.Duration(i)*10*ms, "ok")
 	}
-	e.Records = append(e.Records, e.Records[0]) // Ann's first job was sent twice
+	e.add(e.Records[0]) // Ann's first job was sent twice
 	fails := map[uint64]int64{flaky: 1, hopeless: 2, again: 2}
 	for i, id := range []uint64{flaky, hopeless, again, poison, beside, gone, orphan} {
 		e.put(id, 3, 5*time.Second+time.Duration(i)*ms, func(r *taskqueue.EnqueueRequest) {
@@ -54,8 +54,7 @@ func smallRun() *evidence {
 		e.fail(id, 2, 7*time.Second, 0)
 		e.over(id, "dead", "attempts", 7*time.Second+ms)
 	}
-	e.add(history.Record{Op: about(taskqueue.KindReplay, again), Start: 8 * time.Second,
-		End: 8*time.Second + ms})
+	e.ask(taskqueue.KindReplay, again, 8*time.Second)
 	e.run(again, 3, 9*time.Second, "ok")
 	e.job(again).Replays, e.job(again).Reason = 1, ""
 	e.batch(6*time.Second, "split", poison, beside)
@@ -63,8 +62,7 @@ func smallRun() *evidence {
 	e.batch(6*time.Second, "ok", beside)
 	e.over(poison, "dead", "poison", 6*time.Second+ms)
 	e.done(beside, 1, 6*time.Second+ms)
-	e.add(history.Record{Op: about(taskqueue.KindCancel, gone), Start: 6 * time.Second,
-		End: 6*time.Second + ms})
+	e.ask(taskqueue.KindCancel, gone, 6*time.Second)
 	e.over(gone, "cancelled", "", 6*time.Second)
 	e.run(orphan, 1, 6*time.Second, "")
 	e.run(orphan, 2, 8*time.Second, "ok")
@@ -78,11 +76,6 @@ func smallRun() *evidence {
 	e.run(later, 1, 10300*ms, "ok")
 	e.put(delayed, 2, 11*time.Second, func(r *taskqueue.EnqueueRequest) { r.DelayMS = 100 })
 	e.run(delayed, 1, 11100*ms, "ok")
-	e.put(cost, 2, 11*time.Second, func(*taskqueue.EnqueueRequest) {})
-	e.run(cost, 1, 11100*ms, "ok")
-	for i := range e.Records {
-		e.Records[i].Seq = uint64(i)
-	}
 	return e
 }
 
@@ -99,8 +92,10 @@ func (e *evidence) put(
 		CreatedNS: zero + int64(at)})
 }
 
-func about(kind string, job uint64) history.Op {
-	return taskqueue.API().Op(kind, taskqueue.JobRequest{ID: job + 1, Job: job})
+// ask cancels or replays a job, which is answered 1 ms later.
+func (e *evidence) ask(kind string, job uint64, at time.Duration) {
+	op := taskqueue.API().Op(kind, taskqueue.JobRequest{ID: job + 1, Job: job})
+	e.add(history.Record{Op: op, Start: at, End: at + ms})
 }
 
 func (e *evidence) add(r history.Record) {
@@ -206,6 +201,13 @@ func jobCases() []verdictCase {
 	denied := func(at time.Duration) func(*evidence) {
 		return func(e *evidence) { e.op(refused).Start, e.op(refused).End = at, at+ms }
 	}
+	alive := func(replayed, ended time.Duration) func(*evidence) { // another job with this key
+		return func(e *evidence) {
+			e.op(again+1).Start, e.op(again+1).End = replayed-ms, replayed
+			e.job(again).Unique = "same"
+			e.over(again, "done", "", ended)
+		}
+	}
 	return []verdictCase{
 		{kept, "a job of unknown outcome is not there", pass, func(e *evidence) {
 			unknown(e.op(bobs))
@@ -226,9 +228,8 @@ func jobCases() []verdictCase {
 			func(e *evidence) {
 				r := *e.op(bobs)
 				r.Start, r.End = r.End+ms, r.End+2*ms
-				suttest.Deny(&r, taskqueue.ErrDuplicate)
-				e.Records = append(e.Records, r)
-				e.last().Seq = uint64(len(e.Records) - 1)
+				e.add(r)
+				suttest.Deny(e.last(), taskqueue.ErrDuplicate)
 			}, "operation 16 was acknowledged at 3ms, but denied"},
 		{kept, "one that was acknowledged is unknown", fail, func(e *evidence) {
 			suttest.Deny(e.op(gone+1), taskqueue.ErrUnknownJob)
@@ -326,6 +327,12 @@ func jobCases() []verdictCase {
 			e.over(unique, "done", "", 10300*ms)
 			unknown(e.op(later))
 		}, ""},
+		{key, "one is admitted while a replayed one is live", fail, alive(9*time.Second, 10002*ms+1),
+			`job-1016 and job-1048 both had the key "same"`},
+		{key, "it may have waited for that", pass, alive(9*time.Second, 10002*ms), ""},
+		{key, "one is replayed while another is live", fail, alive(10098*ms-1, 10150*ms),
+			`job-1048 and job-1016 both had the key "same"`},
+		{key, "its replay may have waited for that", pass, alive(10098*ms, 10150*ms), ""},
 		{key, "refused as long after the first as an operation takes", pass, denied(10105 * ms), ""},
 		{key, "refused when nobody had the key", fail, denied(10105*ms + 1),
 			`operation 1056 was refused because of the key "same", which no live job had`},
@@ -334,9 +341,8 @@ func jobCases() []verdictCase {
 			e.drop(unique)
 		}, ""},
 		{key, "refused because of itself, sent twice at once", pass, func(e *evidence) {
-			e.Records = append(e.Records, *e.op(unique))
+			e.add(*e.op(unique))
 			suttest.Deny(e.last(), taskqueue.ErrDuplicate)
-			e.last().Seq = uint64(len(e.Records) - 1)
 		}, ""},
 		{key, "refused without a key", fail, func(e *evidence) { e.op(refused).Op.Key = "" },
 			`operation 1056 was refused because of the key ""`},
@@ -349,7 +355,7 @@ func jobCases() []verdictCase {
 // tooLate says by some time that a job cannot be cancelled any more.
 func tooLate(job uint64, by time.Duration) func(*evidence) {
 	return func(e *evidence) {
-		e.add(history.Record{Op: about(taskqueue.KindCancel, job), Start: by - ms, End: by})
+		e.ask(taskqueue.KindCancel, job, by-ms)
 		suttest.Deny(e.last(), taskqueue.ErrTooLate)
 	}
 }
@@ -357,7 +363,7 @@ func tooLate(job uint64, by time.Duration) func(*evidence) {
 // refuse says at some time that the hopeless job is not dead.
 func refuse(at time.Duration) func(*evidence) {
 	return func(e *evidence) {
-		e.add(history.Record{Op: about(taskqueue.KindReplay, hopeless), Start: at, End: at + ms})
+		e.ask(taskqueue.KindReplay, hopeless, at)
 		suttest.Deny(e.last(), taskqueue.ErrNotDead)
 	}
 }
@@ -426,6 +432,12 @@ func attemptCases() []verdictCase {
 			e.tried(orphan, 1).Result = "failed"
 			e.tried(orphan, 2).ClaimedNS = zero + int64(6100*ms)
 		}, ""},
+		{newest, "claimed soon after it was poison", fail, func(e *evidence) {
+			e.run(poison, 2, 7*time.Second-1, "poison")
+		}, "job-1024 was claimed for attempt 2 1s after attempt 1, whose lease is 1s"},
+		{newest, "claimed when the lease of who found the poison is over", pass, func(e *evidence) {
+			e.run(poison, 2, 7*time.Second, "poison")
+		}, ""},
 		{newest, "no job needed two attempts", maybe, func(e *evidence) {
 			for i := range e.Audit.Jobs {
 				j := &e.Audit.Jobs[i]
@@ -462,6 +474,9 @@ func attemptCases() []verdictCase {
 		{found, "poison is done", fail, func(e *evidence) {
 			e.over(poison, "done", "", 7*time.Second)
 		}, "job-1024 is poison, and is done"},
+		{found, "poison pauses", fail, func(e *evidence) {
+			e.tried(poison, 1).NextNS = zero + int64(7*time.Second)
+		}, "job-1024 pauses after it was found to be poison"},
 		{found, "a batch is to blame", fail, func(e *evidence) {
 			for i := range e.Audit.Runs {
 				if r := &e.Audit.Runs[i]; r.Size == 2 {
@@ -523,6 +538,11 @@ func orderCases() []verdictCase {
 			r.AskedNS, r.ClaimedNS = zero+int64(at), zero+int64(at)
 		}
 	}
+	wait := func(e *evidence) {
+		for i := range uint64(6) {
+			move(anns+16*i, 600*ms+time.Duration(i)*ms)(e)
+		}
+	}
 	// Ann's last two urgent jobs are those of 280 and 260 ms, her others begin at 300 ms.
 	return []verdictCase{
 		{urgent, "two less urgent ones first", pass, move(anns, 325*ms), ""},
@@ -555,16 +575,10 @@ func orderCases() []verdictCase {
 			e.P.TenantRate = 0
 			move(anns, 145*ms)(e)
 		}, ""},
-		{fair, "Ann has used up her limit before", pass, func(e *evidence) {
-			for i := range uint64(6) {
-				move(anns+16*i, 600*ms+time.Duration(i)*ms)(e)
-			}
-		}, ""},
+		{fair, "Ann has used up her limit before", pass, wait, ""},
 		{fair, "Ann's wait", fail, func(e *evidence) {
 			e.P.TenantRate = 0
-			for i := range uint64(6) {
-				move(anns+16*i, 600*ms+time.Duration(i)*ms)(e)
-			}
+			wait(e)
 		}, "ann and bob both had more than 1 ready jobs"},
 		{fair, "Ann has one only", maybe, func(e *evidence) {
 			for i := range uint64(19) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -207,10 +208,10 @@ func first(runs []*RunRow) *RunRow {
 	return runs[0]
 }
 
-// givenBack says whether a job may have been given back before its lease was over: if it failed.
-// All else is its worker's until then.
-func (run *RunRow) givenBack() bool {
-	return slices.Contains([]string{failed, gaveUp, down}, run.Result)
+// givenBack says whether a job may have been given back before its lease was over: if it failed, or
+// was poison and is replayed. All else is its worker's until then.
+func (run *RunRow) givenBack(j JobRow) bool {
+	return run.Result == failed || run.Result == down || run.Result == gaveUp && j.Replays > 0
 }
 
 // newestEnds is the clause about attempts that were taken over.
@@ -226,7 +227,7 @@ func (p Params) newestEnds(r *check.Run, a *Audit) func() {
 			again++
 		}
 		for i, run := range byJob[j.ID] {
-			if i == 0 || byJob[j.ID][i-1].givenBack() {
+			if i == 0 || byJob[j.ID][i-1].givenBack(j) {
 				continue
 			}
 			before := byJob[j.ID][i-1]
@@ -357,7 +358,7 @@ func (p Params) cancelledStays(r *check.Run, a *Audit) func() {
 			if list := byJob[j.ID]; len(list) > 0 {
 				newest := list[len(list)-1]
 				after := time.Duration(j.EndedNS - newest.AskedNS)
-				if !newest.givenBack() && after < p.Lease.D() {
+				if !newest.givenBack(j) && after < p.Lease.D() {
 					r.Violate([]uint64{j.ID}, "%s was cancelled %v after attempt %d, whose lease is %v", j.Job,
 						after, newest.Attempt, p.Lease)
 				}
@@ -409,38 +410,51 @@ func answeredTruly(r *check.Run, byJob map[uint64][]*RunRow) func(JobRow) {
 	}
 }
 
-// uniqueKept is the clause about unique keys. What was replayed was dead in between. A store reads
-// its clock before it waits for the job in its way to end, by no more than the operation took.
-// Whoever is refused because of a key has a job in the way that may have had it then, which may be
-// its own, stored by an attempt beside it: one that is not there may have had it from its enqueue
-// on, and one that is over until as long after its answer as it lasted.
+// uniqueKept is the clause about unique keys. A job is certainly live from the answer to its
+// enqueue, or to its last replay, until its end; without an answer, just before its end. Whoever is
+// refused because of a key has a job in the way that may have had it then, which may be its own,
+// stored by an attempt beside it: one that is not there may have had it from its enqueue on, and
+// one that is over until as long after its answer as it lasted.
 func uniqueKept(r *check.Run, a *Audit) func() {
 	asked, slowest := r.Operations(check.Named(KindEnqueue), r.Table(jobFact)), r.Slowest()
 	var denied []history.Record
-	may := map[string][]check.Operation{}
+	may, replays := map[string][]check.Operation{}, map[string]int64{}
+	replayed := map[string]time.Duration{} // when the last replay was acknowledged
 	r.See(func(rec *history.Record) {
-		if op := check.Attempt(rec); op.May() {
+		switch op := check.Attempt(rec); {
+		case rec.Op.Kind == KindReplay && rec.Outcome == history.OK:
+			replays[rec.Op.Key]++
+			replayed[rec.Op.Key] = max(replayed[rec.Op.Key], rec.End)
+		case rec.Op.Kind == KindEnqueue && op.May():
 			may[rec.Op.Key] = append(may[rec.Op.Key], op)
-		} else if sut.RefusedFor(rec, ErrDuplicate) {
+		case sut.RefusedFor(rec, ErrDuplicate):
 			denied = append(denied, *rec)
 		}
-	}, KindEnqueue)
+	}, KindEnqueue, KindReplay)
 	return func() {
 		r.Need(len(denied) > 0, "no job was refused because of its unique key")
-		before, jobs := map[string]JobRow{}, map[uint64]JobRow{}
-		for _, j := range slices.SortedFunc(slices.Values(a.Jobs), byCreation) {
+		lives, jobs, last := []JobRow{}, map[uint64]JobRow{}, map[string]JobRow{}
+		for _, j := range a.Jobs {
 			r.Checked(1)
 			jobs[j.ID] = j
-			took, certain := took(asked[j.ID])
-			if j.Unique == "" || j.Replays > 0 {
-				continue
+			op, since := asked[j.ID], j.CreatedNS
+			j.EndedNS = cmp.Or(j.EndedNS, math.MaxInt64)
+			if j.CreatedNS = j.EndedNS; op.Outcome == history.OK && replays[j.Job] == j.Replays {
+				since += int64(max(op.End, replayed[j.Job]+*slowest+grain) - op.Start)
+				j.CreatedNS = min(since, j.EndedNS)
 			}
-			was, known := before[j.Unique]
-			if known && certain && (was.EndedNS == 0 || was.EndedNS > j.CreatedNS+took) {
+			if j.Unique != "" {
+				lives = append(lives, j)
+			}
+		}
+		slices.SortStableFunc(lives, func(x, y JobRow) int { return int(x.CreatedNS - y.CreatedNS) })
+		for _, j := range lives {
+			was := last[j.Unique]
+			if j.CreatedNS < was.EndedNS && was.CreatedNS < j.EndedNS {
 				r.Violate([]uint64{was.ID, j.ID}, "%s and %s both had the key %q", was.Job, j.Job, j.Unique)
 			}
-			if !known || was.EndedNS != 0 && (j.EndedNS == 0 || j.EndedNS > was.EndedNS) {
-				before[j.Unique] = j
+			if j.EndedNS > was.EndedNS {
+				last[j.Unique] = j
 			}
 		}
 		slack := *slowest + check.FaultTime(r.Faults(), 0, history.Never)
@@ -459,16 +473,6 @@ func uniqueKept(r *check.Run, a *Audit) func() {
 	}
 }
 
-func byCreation(x, y JobRow) int {
-	return cmp.Or(cmp.Compare(x.CreatedNS, y.CreatedNS), cmp.Compare(x.ID, y.ID))
-}
-
-// took is how long an acknowledged operation took in nanoseconds, from when it was first sent. What
-// it stored was visible so long after it was stored, at most, whatever the clocks say.
-func took(op check.Operation) (ns int64, acknowledged bool) {
-	return int64(op.End - op.Start), op.Outcome == history.OK
-}
-
 // wait is when a job was certainly ready for its first attempt: from when it was certainly visible
 // until the claim that it is in reached the store.
 type wait struct {
@@ -484,26 +488,24 @@ func waits(r *check.Run, a *Audit) func() []wait {
 	asked := r.Operations(check.Named(KindEnqueue), r.Table(jobFact))
 	return func() (list []wait) {
 		for _, j := range a.Jobs {
-			took, certain := took(asked[j.ID])
-			run := first(byJob[j.ID])
-			if run != nil && certain && sent[j.ID].DelayMS == 0 && j.CreatedNS+took < run.AskedNS {
-				list = append(list, wait{j.ID, j.Tenant, j.Priority, j.CreatedNS + took, run.AskedNS})
+			op, run := asked[j.ID], first(byJob[j.ID])
+			visible := j.CreatedNS + int64(op.End-op.Start) // at the latest, whatever the clocks say
+			if run != nil && op.Outcome == history.OK && sent[j.ID].DelayMS == 0 && visible < run.AskedNS {
+				list = append(list, wait{j.ID, j.Tenant, j.Priority, visible, run.AskedNS})
 			}
 		}
 		return list
 	}
 }
 
-// class is the jobs of a tenant that have a priority.
-type class struct {
-	tenant   string
-	priority int64
-}
-
 // priorityKept is the clause about priorities. A claim that was asked for while a job was certainly
 // ready, and before that was claimed, has passed it over. One of each worker may: another claim may
 // have had the job in its hands and lost it.
 func (p Params) priorityKept(r *check.Run, a *Audit) func() {
+	type class struct {
+		tenant   string
+		priority int64
+	}
 	known := waits(r, a)
 	return func() {
 		list, came, went := known(), map[class][]int64{}, map[class][]int64{}
@@ -576,7 +578,7 @@ func (p Params) tenantsFair(r *check.Run, a *Audit) func() {
 // waited is within how long half of the jobs of the tenant that has most were claimed, and half of
 // all others.
 func waited(a *Audit) (most, others time.Duration) {
-	created, by, largest := map[uint64]int64{}, map[string][]time.Duration{}, ""
+	created, by, both := map[uint64]int64{}, map[string][]time.Duration{}, [2][]time.Duration{}
 	for _, j := range a.Jobs {
 		created[j.ID] = j.CreatedNS
 	}
@@ -585,13 +587,11 @@ func waited(a *Audit) (most, others time.Duration) {
 			by[run.Tenant] = append(by[run.Tenant], time.Duration(run.ClaimedNS-created[run.Job]))
 		}
 	}
-	for tenant, list := range by {
-		if n := len(by[largest]); len(list) > n || len(list) == n && tenant < largest {
-			largest = tenant
-		}
+	for i, tenant := range slices.SortedFunc(maps.Keys(by), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(by[y]), len(by[x])), cmp.Compare(x, y))
+	}) {
+		both[min(i, 1)] = append(both[min(i, 1)], by[tenant]...)
 	}
-	top := by[largest]
-	delete(by, largest)
 	half := func(list []time.Duration) time.Duration {
 		slices.Sort(list)
 		if len(list) == 0 {
@@ -599,7 +599,7 @@ func waited(a *Audit) (most, others time.Duration) {
 		}
 		return list[len(list)/2].Round(time.Millisecond)
 	}
-	return half(top), half(slices.Concat(slices.Collect(maps.Values(by))...))
+	return half(both[0]), half(both[1])
 }
 
 // event is a job that becomes ready, step 1, or the end of its wait, step -1, if it certainly
@@ -702,6 +702,9 @@ func (p Params) poisonFound(r *check.Run, a *Audit) func() {
 				batches[run.Batch] = b
 			}
 			b.add(run)
+			if run.Result == gaveUp && run.NextNS != 0 {
+				r.Violate([]uint64{run.Job}, "%s pauses after it was found to be poison", nameOf(run.Job))
+			}
 			if req, known := sent[run.Job]; known && !p.scripted(run, req) {
 				r.Violate([]uint64{run.Job}, "attempt %d at %s in a call with %d jobs is %q, and its payload "+
 					"says: fails %d, poison %v, calls %v", run.Attempt, nameOf(run.Job), run.Size, run.Result,

@@ -76,11 +76,17 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "two live jobs have a key", Breaks: taskqueue.UniqueKept,
 			Do: func(e *evidence, pick func(int) int) bool {
-				first, second := e.twins(pick)
-				if first != nil {
-					first.EndedNS = second.CreatedNS + int64(time.Second)
+				j := suttest.PickFrom(e.Audit.Jobs, pick, func(j *taskqueue.JobRow) bool {
+					return j.Replays == 0 && e.acked(j.ID)
+				})
+				other := &e.Audit.Jobs[pick(len(e.Audit.Jobs))]
+				if j == nil || j == other {
+					return false
 				}
-				return first != nil
+				j.Unique, other.Unique = "same", "same"
+				other.EndedNS = max(j.CreatedNS, other.CreatedNS) + int64(time.Second)
+				j.EndedNS = other.EndedNS + 1
+				return true
 			}},
 		{Name: "an urgent job waits to the end", Breaks: taskqueue.PriorityKept,
 			Do: func(e *evidence, pick func(int) int) bool { return e.late(pick) }},
@@ -115,33 +121,13 @@ func inState(state string) func(*taskqueue.JobRow) bool {
 
 // acked says that a job was acknowledged, and had no delay.
 func (e *evidence) acked(job uint64) bool {
-	for i := range e.Records {
-		if r := &e.Records[i]; r.Op.ID == job && r.Outcome == history.OK {
-			req, err := api.RequestOf[taskqueue.EnqueueRequest](taskqueue.API(), r.Op)
-			return err == nil && req.DelayMS == 0
+	return slices.ContainsFunc(e.Records, func(r history.Record) bool {
+		if r.Op.ID != job || r.Outcome != history.OK {
+			return false
 		}
-	}
-	return false
-}
-
-// twins are two jobs that had a key one after the other, the second of them acknowledged.
-func (e *evidence) twins(pick func(int) int) (first, second *taskqueue.JobRow) {
-	var pairs [][2]*taskqueue.JobRow
-	for i := range e.Audit.Jobs {
-		a := &e.Audit.Jobs[i]
-		for k := range e.Audit.Jobs {
-			b := &e.Audit.Jobs[k]
-			if a.Unique != "" && a.Unique == b.Unique && a.CreatedNS < b.CreatedNS && a.Replays == 0 &&
-				b.Replays == 0 && e.acked(b.ID) {
-				pairs = append(pairs, [2]*taskqueue.JobRow{a, b})
-			}
-		}
-	}
-	if len(pairs) == 0 {
-		return nil, nil
-	}
-	pair := pairs[pick(len(pairs))]
-	return pair[0], pair[1]
+		req, err := api.RequestOf[taskqueue.EnqueueRequest](taskqueue.API(), r.Op)
+		return err == nil && req.DelayMS == 0
+	})
 }
 
 // late lets an urgent job that nobody delayed wait for all others.

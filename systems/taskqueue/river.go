@@ -139,9 +139,6 @@ func (r *riverJobs) change(
 		}
 		return do(ctx, tx, l)
 	})
-	if errors.Is(err, ErrUnknownJob) || errors.Is(err, refusal) {
-		return err
-	}
 	return stores.Failed("changing a job", err)
 }
 

@@ -433,7 +433,7 @@ func uniqueKept(r *check.Run, a *Audit) func() {
 	}, KindEnqueue, KindReplay)
 	return func() {
 		r.Need(len(denied) > 0, "no job was refused because of its unique key")
-		lives, jobs, last := []JobRow{}, map[uint64]JobRow{}, map[string]JobRow{}
+		all, jobs, last := []JobRow{}, map[uint64]JobRow{}, map[string]JobRow{}
 		for _, j := range a.Jobs {
 			r.Checked(1)
 			jobs[j.ID] = j
@@ -444,11 +444,11 @@ func uniqueKept(r *check.Run, a *Audit) func() {
 				j.CreatedNS = min(since, j.EndedNS)
 			}
 			if j.Unique != "" {
-				lives = append(lives, j)
+				all = append(all, j)
 			}
 		}
-		slices.SortStableFunc(lives, func(x, y JobRow) int { return int(x.CreatedNS - y.CreatedNS) })
-		for _, j := range lives {
+		slices.SortStableFunc(all, func(x, y JobRow) int { return cmp.Compare(x.CreatedNS, y.CreatedNS) })
+		for _, j := range all {
 			was := last[j.Unique]
 			if j.CreatedNS < was.EndedNS && was.CreatedNS < j.EndedNS {
 				r.Violate([]uint64{was.ID, j.ID}, "%s and %s both had the key %q", was.Job, j.Job, j.Unique)

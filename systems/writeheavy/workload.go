@@ -31,8 +31,8 @@ const (
 
 // NewWorkload makes the operations as a pure function of the seed. Scheduled operations are adds
 // and batches. What is of unknown outcome is sent again, some of it twice in any case. After the
-// last attempt of some adds, whatever its outcome, their counter is read: where a design answers no
-// add in time, what it counts is seen once the load is over.
+// last attempt of some adds, whatever its outcome, their counter is read: half of the time right
+// after it, which shows an answer that came too early; else later, perhaps once the load is over.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := bounds.Check(p); err != nil {
 		return nil, fmt.Errorf("writeheavy parameters: %w", err)
@@ -109,7 +109,7 @@ func (w *workload) Follow(
 		req := ReadRequest{ID: op.ID | slotRead, Key: w.record(op.ID).Key,
 			Reader: 1 + uint64(w.when.At(op.ID)*float64(w.p.Readers))}
 		return []sut.FollowUp{{Op: w.table.Op(KindRead, req),
-			After: time.Duration(w.size.At(op.ID) * float64(w.p.readWithin()))}}
+			After: time.Duration(max(1, (2*w.size.At(op.ID)-1)*float64(w.p.readWithin())))}}
 	}
 	return nil
 }

@@ -162,21 +162,15 @@ func (x *Index) add(r *request) {
 
 // publish makes the leaves what new snapshots see.
 func (x *Index) publish() {
-	v := &view{generation: x.seq, leaves: make([]leaf, len(x.leaves)), missing: x.missing}
-	v.refs.Store(1)
+	s := &Snapshot{x: x, generation: x.seq, leaves: make([]leaf, len(x.leaves)), missing: x.missing}
 	for i := range x.leaves {
 		l := &x.leaves[i]
 		l.owned = false
-		v.leaves[i] = *l
-		v.docs += l.live
-		v.length += l.length
-		if l.seg != nil {
-			l.seg.refs.Add(1)
-		}
+		s.leaves[i] = *l
+		s.docs += l.live
+		s.length += l.length
 	}
-	if before := x.now.Swap(v); before != nil {
-		before.drop()
-	}
+	x.now.Store(s)
 }
 
 // freeze begins another memory and another log.

@@ -62,6 +62,10 @@ func (l library) change(
 	doc, version uint64, text *analysis.Text,
 ) (textsearch.Changed, error) {
 	if list := l.Docs[doc]; len(list) > 0 && list[len(list)-1].Version >= version {
+		last := list[len(list)-1]
+		if last.Version == version && last.Deleted == (text == nil) {
+			return textsearch.Changed{Seq: last.Seq}, nil
+		}
 		return textsearch.Changed{}, textsearch.ErrStale
 	}
 	l.Generation++

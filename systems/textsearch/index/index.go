@@ -236,8 +236,9 @@ func (x *Index) Snapshot() *Snapshot { return x.now.Load() }
 // that never was there; the version is remembered, so that what is older stays deleted.
 //
 // It returns the change's sequence number once the change is durable and each new snapshot has it.
-// ErrStale if the version is not above the known one, which changes nothing. After any other error
-// it is unknown whether the change will be there.
+// A repeat of the document's newest change, which is known by its version, changes nothing and
+// returns the first number. ErrStale if the version is not above the known one, which changes
+// nothing. After any other error it is unknown whether the change will be there.
 func (x *Index) Change(
 	ctx context.Context, doc, version uint64, text *analysis.Text,
 ) (seq uint64, err error) {

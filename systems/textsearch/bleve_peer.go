@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +20,6 @@ import (
 	"github.com/blevesearch/bleve/v2/search/collector"
 	"github.com/blevesearch/bleve/v2/search/query"
 	bleveindex "github.com/blevesearch/bleve_index_api"
-	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/design"
 	"stampede/harness/stores"
@@ -66,7 +67,7 @@ type bleveEngine struct {
 }
 
 func newBleve(st *opened) *bleveEngine {
-	b := &bleveEngine{inPostgres: inPostgres{st, scoringOwn}}
+	b := &bleveEngine{inPostgres: inPostgres{opened: st, scoring: scoringOwn}}
 	b.folder = st.Config.Folder
 	b.open = func(ctx context.Context) (*follower, error) { return openFollower(ctx, st) }
 	return b
@@ -181,7 +182,7 @@ func partsOf(id string) (doc, version uint64, err error) {
 // batchMost is how many changes a batch has at most.
 const batchMost = 500
 
-// change is a row of changes.
+// change is a row of changes, with its columns in their order.
 type change struct {
 	Seq, Doc, Version int64
 	Deleted           bool
@@ -194,25 +195,24 @@ func (f *follower) catchUp(ctx context.Context, seq int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for f.at.Load() < seq {
-		batch, at := f.index.NewBatch(), f.at.Load()
-		err := f.DB.Rows(ctx, `SELECT seq, doc, version, deleted, coalesce((SELECT version FROM changes b
-				WHERE b.doc = c.doc AND b.seq < c.seq ORDER BY b.seq DESC LIMIT 1), 0),
+		list, err := stores.Collect[change](ctx, f.DB, `SELECT seq, doc, version, deleted,
+				coalesce((SELECT version FROM changes b
+					WHERE b.doc = c.doc AND b.seq < c.seq ORDER BY b.seq DESC LIMIT 1), 0),
 				title, tags, description, body
-			FROM changes c WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{at, batchMost},
-			func(row pgx.CollectableRow) error {
-				var c change
-				if err := row.Scan(&c.Seq, &c.Doc, &c.Version, &c.Deleted, &c.Before, &c.Title, &c.Tags,
-					&c.Description, &c.Body); err != nil {
-					return err
-				}
-				at = c.Seq
-				return c.addTo(batch)
-			})
+			FROM changes c WHERE seq > $1 ORDER BY seq LIMIT $2`, f.at.Load(), batchMost)
 		if err != nil {
 			return fmt.Errorf("reading changes: %w", err)
 		}
+		batch, at := f.index.NewBatch(), f.at.Load()
+		for i := range list {
+			at = list[i].Seq
+			err = errors.Join(err, list[i].addTo(batch))
+		}
 		batch.SetInternal([]byte(generationKey), binary.BigEndian.AppendUint64(nil, uint64(at)))
-		if err := f.index.Batch(batch); err != nil {
+		if err == nil {
+			err = f.index.Batch(batch)
+		}
+		if err != nil {
 			return fmt.Errorf("bringing changes to Bleve: %w", err)
 		}
 		f.at.Store(at)
@@ -275,6 +275,13 @@ func (f *follower) search(ctx context.Context, req SearchRequest) (found Found, 
 	q, _ := analysis.Parse(req.Query, req.Mode, nil)
 	err = f.read(func(r bleveindex.IndexReader, generation int64) error {
 		found.Generation = generation
+		for i, g := range q.Must {
+			more, err := begun(ctx, r, g.Prefix)
+			if err != nil {
+				return err
+			}
+			q.Must[i].Terms = append(g.Terms, more...)
+		}
 		asked := bleveQuery(q)
 		if asked == nil {
 			return nil
@@ -302,7 +309,43 @@ func (f *follower) search(ctx context.Context, req SearchRequest) (found Found, 
 	return found, nil
 }
 
-// bleveQuery is a query in Bleve's terms; nil if it matches nothing.
+// begun are the terms that a prefix stands for; see analysis.Group.
+func begun(
+	ctx context.Context, r bleveindex.IndexReader, prefix string,
+) (list []string, err error) {
+	if prefix == "" {
+		return nil, nil
+	}
+	in := map[string][]string{} // the fields of each term
+	for _, name := range fields() {
+		dict, err := r.FieldDictPrefix(name, []byte(prefix))
+		if err != nil {
+			return nil, err
+		}
+		entry, err := dict.Next()
+		for ; err == nil && entry != nil; entry, err = dict.Next() {
+			in[entry.Term] = append(in[entry.Term], name)
+		}
+		if err := errors.Join(err, dict.Close()); err != nil {
+			return nil, err
+		}
+	}
+	list = analysis.Prefixed(slices.Collect(maps.Keys(in)), func(term string) bool {
+		var documents uint64 // without those that are gone, which dictionaries still have
+		for _, name := range in[term] {
+			postings, failed := r.TermFieldReader(ctx, []byte(term), name, false, false, false)
+			if failed == nil {
+				documents += postings.Count()
+				failed = postings.Close()
+			}
+			err = errors.Join(err, failed)
+		}
+		return documents > 0
+	})
+	return list, err
+}
+
+// bleveQuery is a query without prefixes in Bleve's terms; nil if it matches nothing.
 func bleveQuery(q analysis.Query) query.Query {
 	var all []query.Query
 	for _, g := range q.Must {
@@ -310,11 +353,6 @@ func bleveQuery(q analysis.Query) query.Query {
 		for _, name := range fields() {
 			for _, term := range g.Terms {
 				one := query.NewTermQuery(term)
-				one.SetField(name)
-				group = append(group, one)
-			}
-			if g.Prefix != "" {
-				one := query.NewPrefixQuery(g.Prefix)
 				one.SetField(name)
 				group = append(group, one)
 			}

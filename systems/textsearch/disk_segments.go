@@ -78,13 +78,7 @@ func (s *segmented) change(
 	ctx context.Context, doc, version uint64, text *analysis.Text,
 ) (seq int64, err error) {
 	err = s.use(ctx, func(x *index.Index) error {
-		var at uint64
-		var err error
-		if text == nil {
-			at, err = x.Delete(ctx, doc, version)
-		} else {
-			at, err = x.Put(ctx, doc, version, text)
-		}
+		at, err := x.Change(ctx, doc, version, text)
 		seq = int64(at)
 		return err
 	})
@@ -103,9 +97,7 @@ func (s *segmented) change(
 // search asks a snapshot.
 func (s *segmented) search(ctx context.Context, req SearchRequest) (found Found, err error) {
 	err = s.use(ctx, func(x *index.Index) error {
-		snapshot := x.Snapshot()
-		defer snapshot.Release()
-		found = foundIn(snapshot, req)
+		found = foundIn(x.Snapshot(), req)
 		return nil
 	})
 	return found, err
@@ -128,7 +120,6 @@ func (s *segmented) final(ctx context.Context, a *Audit) error {
 	a.Scoring, a.Corrects = scoringBM25F, true
 	return s.use(ctx, func(x *index.Index) error {
 		snapshot := x.Snapshot()
-		defer snapshot.Release()
 		a.Generation, a.Gone = int64(snapshot.Generation()), snapshot.Gone()
 		snapshot.Each(func(doc, version uint64) {
 			a.Documents = append(a.Documents, DocRow{doc, version})

@@ -14,12 +14,7 @@ import (
 )
 
 // AskedInTheEnd are the searches for a version in the end, after those for n newer ones.
-func AskedInTheEnd(title string, n int) (list []FindRow) {
-	for _, ask := range askedInTheEnd(title, n) {
-		list = append(list, FindRow{Query: ask.query, Most: ask.most})
-	}
-	return list
-}
+func AskedInTheEnd(title string, n int) []SearchRequest { return askedInTheEnd(title, n) }
 
 // Mutants are designs with a planted error each.
 func Mutants() map[string]sut.Variant {

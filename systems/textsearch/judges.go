@@ -3,6 +3,7 @@ package textsearch
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -217,9 +218,7 @@ func (j judged) looks() []*look {
 	}
 	list := slices.DeleteFunc(slices.Clone(j.seen.looks), func(l *look) bool { return l.wrong != "" })
 	for _, row := range j.Finds {
-		l := &look{final: true, Found: row.Found,
-			req: SearchRequest{Query: row.Query, Mode: analysis.And,
-				Most: cmp.Or(row.Most, fewHits)}}
+		l := &look{final: true, Found: row.Found, req: inTheEnd(row.Query, row.Most)}
 		l.Version = row.Generation
 		list = append(list, l)
 	}
@@ -251,14 +250,9 @@ func (l *look) text() string {
 
 // began are the changes by their start.
 func (s *seen) began() []*made {
-	list := make([]*made, 0, len(s.changes))
-	for _, m := range s.changes {
-		list = append(list, m)
-	}
-	slices.SortFunc(list, func(a, b *made) int {
+	return slices.SortedFunc(maps.Values(s.changes), func(a, b *made) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Op, b.Op))
 	})
-	return list
 }
 
 // inOrder compares the log with what was asked for, with time, and with itself.
@@ -323,9 +317,9 @@ func finally(j judged) {
 		return
 	}
 	m := j.oracle().At(j.Generation)
-	if last := m.Last().Generation; j.Generation < last {
+	if n := len(m.Log); n > 0 && j.Generation < m.Log[n-1].Seq {
 		j.Unfinished(nil, "in the end the documents are of generation %d, and the log ends at %d",
-			j.Generation, last)
+			j.Generation, m.Log[n-1].Seq)
 		return
 	}
 	there := map[uint64]bool{}
@@ -350,20 +344,20 @@ func finally(j judged) {
 	j.searchedFor(m)
 }
 
-// askedFor is a search of the end.
-type askedFor struct {
-	query string
-	most  int
+// inTheEnd is a search of the end.
+func inTheEnd(query string, most int) SearchRequest {
+	return SearchRequest{Query: query, Mode: analysis.And, Most: cmp.Or(most, fewHits)}
 }
 
 // askedInTheEnd are the searches for a version, after those for n newer ones.
-func askedInTheEnd(title string, n int) []askedFor {
+func askedInTheEnd(title string, n int) []SearchRequest {
 	words := strings.Fields(title)
 	if len(words) == 0 || n >= mostFinds {
 		return nil
 	}
-	few := askedFor{words[0], fewHits}
-	all := []askedFor{{words[len(words)-1], fewHits}, few, {words[0], manyHits}, few}
+	few := inTheEnd(words[0], fewHits)
+	all := []SearchRequest{inTheEnd(words[len(words)-1], fewHits), few,
+		inTheEnd(words[0], manyHits), few}
 	if n >= mostFirst {
 		return all[:1]
 	}
@@ -372,9 +366,9 @@ func askedInTheEnd(title string, n int) []askedFor {
 
 // searchedFor requires that the newest versions were searched for in the end, at its generation.
 func (j judged) searchedFor(m exact.Moment) {
-	asked := map[askedFor]bool{}
+	asked := map[SearchRequest]bool{}
 	for _, row := range j.Finds {
-		asked[askedFor{row.Query, cmp.Or(row.Most, fewHits)}] = true
+		asked[inTheEnd(row.Query, row.Most)] = true
 		if row.Generation != j.Generation {
 			j.Unfinished(nil, "what is found for %q in the end is of generation %d, and the last is %d",
 				row.Query, row.Generation, j.Generation)
@@ -389,7 +383,7 @@ func (j judged) searchedFor(m exact.Moment) {
 		for _, want := range askedInTheEnd(c.text.Title, n) {
 			if !asked[want] {
 				j.Unfinished([]uint64{c.Op}, "nothing is said of what is found in the end for %q, %d hits "+
-					"of it", want.query, want.most)
+					"of it", want.Query, want.Most)
 			}
 		}
 		n++

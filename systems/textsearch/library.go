@@ -136,12 +136,11 @@ func (l *library) audit(ctx context.Context) (any, error) {
 				continue
 			}
 			for _, ask := range askedInTheEnd(w.text(row.Version).Title, n) {
-				found, err := l.search(ctx, SearchRequest{Query: ask.query, Mode: analysis.And,
-					Most: ask.most})
+				found, err := l.search(ctx, ask)
 				if err != nil {
 					return err
 				}
-				a.Finds = append(a.Finds, FindRow{ask.query, ask.most, found})
+				a.Finds = append(a.Finds, FindRow{ask.Query, ask.Most, found})
 			}
 			n++
 		}

@@ -62,6 +62,10 @@ func (l library) change(
 	doc, version uint64, text *analysis.Text,
 ) (textsearch.Changed, error) {
 	if list := l.Docs[doc]; len(list) > 0 && list[len(list)-1].Version >= version {
+		last := list[len(list)-1]
+		if last.Version == version && last.Deleted == (text == nil) {
+			return textsearch.Changed{Seq: last.Seq}, nil
+		}
 		return textsearch.Changed{}, textsearch.ErrStale
 	}
 	l.Generation++
@@ -101,10 +105,9 @@ func (s *shelf) audit() textsearch.Audit {
 	a.Segments = []textsearch.Segment{{ID: 3, Documents: n - n/3, Bytes: 300, Whole: true},
 		{ID: 9, Documents: n / 3, Bytes: 100, Whole: true}}
 	for i, title := range slices.Backward(s.titles) {
-		for _, f := range textsearch.AskedInTheEnd(title, len(s.titles)-1-i) {
-			f.Found, _ = library{s}.Search(context.Background(),
-				textsearch.SearchRequest{Query: f.Query, Mode: analysis.And, Most: f.Most})
-			a.Finds = append(a.Finds, f)
+		for _, ask := range textsearch.AskedInTheEnd(title, len(s.titles)-1-i) {
+			found, _ := library{s}.Search(context.Background(), ask)
+			a.Finds = append(a.Finds, textsearch.FindRow{Query: ask.Query, Most: ask.Most, Found: found})
 		}
 	}
 	return a

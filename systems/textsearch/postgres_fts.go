@@ -34,13 +34,10 @@ func postgresFTS() variant {
 			"and changes wait for each other",
 		Places: []string{placeKept}, NotApplicable: noSegments(),
 		State: design.State[Params]{Schema: `CREATE INDEX documents_terms ON documents USING gin (terms);`},
-	}, func(st *opened) engine { return fts{inPostgres: inPostgres{st, scoringOwn}} })
+	}, func(st *opened) engine { return fts{inPostgres{opened: st, scoring: scoringOwn}} })
 }
 
-type fts struct {
-	inPostgres
-	nothingOpen
-}
+type fts struct{ inPostgres }
 
 func (f fts) change(
 	ctx context.Context, doc, version uint64, text *analysis.Text,
@@ -67,23 +64,23 @@ func vector(text *analysis.Text) string {
 	return b.String()
 }
 
-// quoted is a term as it is in a tsvector and a tsquery.
-func quoted(term string) string {
-	return `'` + strings.NewReplacer(`'`, `''`, `\`, `\\`).Replace(term) + `'`
-}
+// quoted is a term as it is in a tsvector and a tsquery. It has letters, digits and marks only.
+func quoted(term string) string { return `'` + term + `'` }
 
-// asked writes a query as Postgres reads a tsquery; "" if it matches nothing.
-func asked(q analysis.Query) string {
+// asked writes a query as Postgres reads a tsquery, with a * in the place of what a prefix stands
+// for, and that prefix; "" if it matches nothing.
+func asked(q analysis.Query) (text, prefix string) {
 	var all []string
 	for _, g := range q.Must {
 		var group []string
 		for _, term := range g.Terms {
 			group = append(group, quoted(term))
 		}
+		of := strings.Join(group, " | ")
 		if g.Prefix != "" {
-			group = append(group, quoted(g.Prefix)+":*")
+			of, prefix = of+"*", g.Prefix
 		}
-		all = append(all, "("+strings.Join(group, " | ")+")")
+		all = append(all, "("+of+")")
 	}
 	phrase := ""
 	for i, p := range q.Phrase {
@@ -95,20 +92,28 @@ func asked(q analysis.Query) string {
 	if phrase != "" {
 		all = append(all, "("+phrase+")")
 	}
-	return strings.Join(all, " & ")
+	return strings.Join(all, " & "), prefix
 }
 
-// search asks, in one statement.
+// search asks, in one statement, which first looks up what the prefix stands for; see
+// analysis.Group.
 func (f fts) search(ctx context.Context, req SearchRequest) (found Found, err error) {
 	q, _ := analysis.Parse(req.Query, req.Mode, nil)
+	text, prefix := asked(q)
 	found.Hits = []Hit{}
 	err = f.DB.Rows(ctx, `SELECT h.seq, coalesce(d.doc, 0), coalesce(d.version, 0), coalesce(d.score, 0)
 		FROM head h LEFT JOIN LATERAL (
 			SELECT doc, version, ts_rank('{0.1, 0.3, 0.5, 1}', terms, q)::float8 AS score
-			FROM documents, (SELECT nullif($1, '')::tsquery AS q) AS asked
+			FROM documents, (SELECT nullif(replace($1, '*', (
+				SELECT coalesce(string_agg(' | ' || quote_literal(lexeme), ''), '') FROM (
+					SELECT lexeme FROM documents, unnest(terms)
+					WHERE $3 <> '' AND terms @@ (quote_literal(nullif($3, '')) || ':*')::tsquery
+						AND starts_with(lexeme, $3)
+					GROUP BY lexeme ORDER BY octet_length(lexeme), lexeme COLLATE "C" LIMIT $4) AS begun
+				)), '')::tsquery AS q) AS asked
 			WHERE terms @@ q ORDER BY score DESC, doc LIMIT $2) d ON true
 		ORDER BY d.score DESC, d.doc`,
-		[]any{asked(q), req.Most}, func(row pgx.CollectableRow) error {
+		[]any{text, req.Most, prefix, analysis.MaxPrefixed}, func(row pgx.CollectableRow) error {
 			var h Hit
 			err := row.Scan(&found.Generation, &h.Doc, &h.Version, &h.Score)
 			if h.Doc != 0 {

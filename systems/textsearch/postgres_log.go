@@ -15,6 +15,7 @@ const placeKept = "kept"
 // inPostgres keeps changes in Postgres: what the engines have in common that are built on it.
 type inPostgres struct {
 	*opened
+	nothingOpen
 	scoring string
 }
 

@@ -24,13 +24,10 @@ func scan() variant {
 		Guarantees: "the exact answer as of the last change, with no index to keep",
 		GivesUp:    "time in proportion to the whole corpus, for each search",
 		Places:     []string{placeKept}, NotApplicable: noSegments(),
-	}, func(st *opened) engine { return scanner{inPostgres: inPostgres{st, scoringBM25F}} })
+	}, func(st *opened) engine { return scanner{inPostgres{opened: st, scoring: scoringBM25F}} })
 }
 
-type scanner struct {
-	inPostgres
-	nothingOpen
-}
+type scanner struct{ inPostgres }
 
 func (s scanner) change(
 	ctx context.Context, doc, version uint64, text *analysis.Text,

@@ -23,7 +23,8 @@ CREATE TABLE documents (
     terms   tsvector -- of postgres_fts
 );
 
--- Makes a change, and returns its number; 0 if its version is not above the document's.
+-- Makes a change, and returns its number; 0 if its version is not above the document's. A repeat of
+-- the document's last change changes nothing.
 CREATE FUNCTION change(
     a_doc bigint, a_version bigint, a_deleted boolean,
     a_title text, a_tags text, a_description text, a_body text, a_terms tsvector
@@ -38,7 +39,9 @@ BEGIN
         WHERE d.version < excluded.version;
     IF NOT FOUND THEN
         UPDATE head SET seq = seq - 1;
-        RETURN 0;
+        SELECT d.seq INTO number FROM documents d
+            WHERE d.doc = a_doc AND d.version = a_version AND d.deleted = a_deleted;
+        RETURN coalesce(number, 0);
     END IF;
     INSERT INTO changes
         VALUES (number, a_doc, a_version, a_deleted, a_title, a_tags, a_description, a_body);

@@ -24,17 +24,16 @@ type shelf[T io.Closer] struct {
 
 // use lets do work with what is open. An error of the opening is a refusal.
 func (s *shelf[T]) use(ctx context.Context, do func(T) error) error {
-	for {
-		s.mu.RLock()
-		if s.is {
-			defer s.mu.RUnlock()
-			return do(s.now)
-		}
+	s.mu.RLock()
+	for !s.is {
 		s.mu.RUnlock()
 		if err := s.take(ctx); err != nil {
 			return err
 		}
+		s.mu.RLock()
 	}
+	defer s.mu.RUnlock()
+	return do(s.now)
 }
 
 // take opens it.
@@ -82,14 +81,7 @@ func (s *shelf[T]) during(ctx context.Context, do func() error) error {
 
 // reset closes it and empties its folder.
 func (s *shelf[T]) reset() error {
-	err := s.shut()
-	if err == nil {
-		err = os.RemoveAll(s.folder)
-	}
-	if err == nil {
-		err = os.MkdirAll(s.folder, 0o700)
-	}
-	return err
+	return errors.Join(s.shut(), os.RemoveAll(s.folder), os.MkdirAll(s.folder, 0o700))
 }
 
 // Close closes it for good. Further calls do nothing.

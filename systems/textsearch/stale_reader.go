@@ -56,30 +56,10 @@ func (r *readers) search(ctx context.Context, req SearchRequest) (found Found, e
 		r.turn = 1 - r.turn
 		one := &r.kept[r.turn]
 		if one.of != x || time.Since(one.taken) > renewEvery()[r.turn] {
-			one.release()
 			*one = reader{x, x.Snapshot(), time.Now()}
 		}
 		found = foundIn(one.Snapshot, req)
 		return nil
 	})
 	return found, err
-}
-
-func (r *reader) release() {
-	if r.Snapshot != nil {
-		r.Release()
-	}
-	*r = reader{}
-}
-
-// Close closes the index, and gives both snapshots up; those of one that was closed to be opened
-// again go with the next search.
-func (r *readers) Close() error {
-	err := r.segmented.Close()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.kept {
-		r.kept[i].release()
-	}
-	return err
 }

@@ -101,11 +101,14 @@ func API() *api.Table[Library] {
 		Kinds: []api.Kind[Library]{
 			api.Op(KindIndex, "PUT /v1/documents/{doc}", Library.Index, api.About{
 				Summary: "Add a document, or replace it by a newer version.",
-				Reply:   "It is kept for good."}),
+				Detail: "A repeat of the document's newest change, with its version, changes nothing and is " +
+					"answered as the first time.",
+				Reply: "It is kept for good."}),
 			api.Op(KindDelete, "DELETE /v1/documents/{doc}", Library.Delete, api.About{
 				Summary: "Delete a document.",
-				Detail:  "One that is not there is deleted too: only a higher version brings it back.",
-				Reply:   "No search of this generation or a later one finds it."}),
+				Detail: "One that is not there is deleted too: only a higher version brings it back. A " +
+					"repeat is answered as the first time.",
+				Reply: "No search of this generation or a later one finds it."}),
 			api.Op(KindSearch, "GET /v1/search", Library.Search, api.About{
 				Summary: "Find documents.", Reply: "The best ones, as of some generation.",
 				Refuses: []error{ErrUnavailable}}),

@@ -127,6 +127,9 @@ func (w *workload) question(i uint64) SearchRequest {
 		}
 	case 4:
 		q.Query, q.Mode = body[at]+" "+firstOf(body[at+1], 3), analysis.Prefix
+		if r.IntN(4) == 0 { // of many markers, at last of more than a prefix may stand for
+			q.Query = firstOf(title[len(title)-1], 2)
+		}
 	case 5:
 		q.Query = mistyped(r, title[r.IntN(len(title)-2)])
 	case 6, 7: // twins are in it, and more of them than there are hits

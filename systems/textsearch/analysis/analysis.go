@@ -104,7 +104,7 @@ func split(text string) []word {
 
 // normal is a text in NFKC and in lower case, with Latin diacritics folded.
 func normal(text string) string {
-	if isASCII(text) {
+	if !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return strings.ToLower(text)
 	}
 	text = norm.NFD.String(strings.ToLower(norm.NFKC.String(text)))
@@ -119,15 +119,6 @@ func normal(text string) string {
 // ligatures are the letters that NFD does not take apart.
 func ligatures() *strings.Replacer {
 	return strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ı", "i")
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 // lettersOf is what is left of a word: without the genitive's s, and without what is no letter,
@@ -154,12 +145,15 @@ func lettersOf(w string) string {
 // stem is the term of a word: its stem by Porter's second algorithm
 // (https://snowballstem.org/algorithms/english/stemmer.html) if it is written in ASCII letters.
 func stem(w string) string {
-	for i := range len(w) {
-		if w[i] < 'a' || w[i] > 'z' {
-			return w
-		}
+	if !plain(w) {
+		return w
 	}
 	return english.Stem(w, true)
+}
+
+// plain says whether a word has only the letters from a to z.
+func plain(w string) bool {
+	return !strings.ContainsFunc(w, func(r rune) bool { return r < 'a' || r > 'z' })
 }
 
 // stopWords are the English words that are no terms, in the order of their bytes, without

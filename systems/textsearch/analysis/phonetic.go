@@ -9,7 +9,7 @@ import (
 // Codes are the ways in which a term sounds, the sharper one first: "M" with its Metaphone and "S"
 // with its Soundex. Terms with anything but three ASCII letters or more have none.
 func Codes(term string) []string {
-	if len(term) < 3 || strings.ContainsFunc(term, func(r rune) bool { return r < 'a' || r > 'z' }) {
+	if len(term) < 3 || !plain(term) {
 		return nil
 	}
 	return []string{"M" + metaphone(term), "S" + soundex(term)}
@@ -99,6 +99,14 @@ func (m *spoken) follows(s string) bool { return strings.HasPrefix(m.w[m.i+1:], 
 
 func (m *spoken) say(code string) { m.code = append(m.code, code...) }
 
+// either says one code if something is so, else the other.
+func (m *spoken) either(is bool, code, other string) {
+	if is {
+		other = code
+	}
+	m.say(other)
+}
+
 func vowel(c byte) bool { return c != 0 && strings.IndexByte("aeiou", c) >= 0 }
 func front(c byte) bool { return c != 0 && strings.IndexByte("eiy", c) >= 0 }
 
@@ -116,11 +124,7 @@ func (m *spoken) letter(c byte) {
 	case 'c':
 		m.c()
 	case 'd':
-		if m.at(1) == 'g' && front(m.at(2)) { // edge
-			m.say("J")
-		} else {
-			m.say("T")
-		}
+		m.either(m.at(1) == 'g' && front(m.at(2)), "J", "T") // edge
 	case 'g':
 		m.g()
 	case 'h':
@@ -132,19 +136,11 @@ func (m *spoken) letter(c byte) {
 			m.say("K")
 		}
 	case 'p':
-		if m.at(1) == 'h' {
-			m.say("F")
-		} else {
-			m.say("P")
-		}
+		m.either(m.at(1) == 'h', "F", "P")
 	case 'q':
 		m.say("K")
 	case 's':
-		if m.at(1) == 'h' || m.follows("io") || m.follows("ia") {
-			m.say("X")
-		} else {
-			m.say("S")
-		}
+		m.either(m.at(1) == 'h' || m.follows("io") || m.follows("ia"), "X", "S")
 	case 't':
 		switch {
 		case m.follows("io"), m.follows("ia"):

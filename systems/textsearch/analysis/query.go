@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -34,6 +35,20 @@ type Query struct {
 type Group struct {
 	Terms  []string
 	Prefix string
+}
+
+// Prefixed are those of some terms that a prefix stands for with which all of them begin; has says
+// whether a document has one.
+func Prefixed(terms []string, has func(term string) bool) (list []string) {
+	slices.SortFunc(terms, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	for _, t := range terms {
+		if len(list) < MaxPrefixed && has(t) {
+			list = append(list, t)
+		}
+	}
+	return list
 }
 
 // Placed is a term of a phrase.

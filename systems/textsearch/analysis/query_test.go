@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 		"Arnold Schwarzenegger", "mouse", "knight", "automobile race", "car boat", "car pool car race"} {
 		c.Add(exact.Version{Doc: uint64(i), Seq: int64(i)}, &analysis.Text{Title: title})
 	}
-	vocabulary := c.Last()
+	vocabulary := c.At(9)
 	for _, c := range []struct {
 		text  string
 		mode  analysis.Mode

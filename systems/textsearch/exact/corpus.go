@@ -74,14 +74,6 @@ func (c *Corpus) all() []string {
 	return c.terms
 }
 
-// Last is the newest generation.
-func (c *Corpus) Last() Moment {
-	if len(c.Log) == 0 {
-		return Moment{c, 0}
-	}
-	return Moment{c, c.Log[len(c.Log)-1].Seq}
-}
-
 // At is the corpus at a generation, which is before that Until which is not known yet.
 func (c *Corpus) At(generation int64) Moment { return Moment{c, min(generation, math.MaxInt64-1)} }
 

@@ -154,7 +154,7 @@ func ours(b *testing.B, c *corpus, docs int, folder string) *Index {
 		go func() {
 			var err error
 			for doc := client; doc < docs && err == nil; doc += clients {
-				_, err = x.Put(context.Background(), uint64(doc), 1, c.document(uint64(doc)))
+				_, err = x.Change(context.Background(), uint64(doc), 1, c.document(uint64(doc)))
 			}
 			done <- err
 		}()
@@ -255,7 +255,6 @@ func compared(b *testing.B, c *corpus, docs int, queries []string) {
 		b.ReportMetric(p99, string(mode)+"-bleve-p99-us")
 		b.ReportMetric(p50/ours, string(mode)+"-ratio")
 	}
-	s.Release()
 	if err := cmp.Or(x.Close(), other.Close()); err != nil {
 		b.Fatal(err)
 	}

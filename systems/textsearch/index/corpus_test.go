@@ -21,14 +21,18 @@ func (o *oracle) newest(doc uint64) (last *exact.Version) {
 	return last
 }
 
-// change makes a change, if it is not stale; no text deletes.
-func (o *oracle) change(doc, version uint64, text *analysis.Text) bool {
+// change makes a change and returns its number, which is that of the first time if it is a repeat,
+// and 0 if it is stale; no text deletes.
+func (o *oracle) change(doc, version uint64, text *analysis.Text) int64 {
 	if v := o.newest(doc); v != nil && v.Version >= version {
-		return false
+		if v.Version == version && v.Deleted == (text == nil) {
+			return v.Seq
+		}
+		return 0
 	}
 	o.Generation++
 	o.Add(exact.Version{Doc: doc, Version: version, Seq: o.Generation, Deleted: text == nil}, text)
-	return true
+	return o.Generation
 }
 
 // search finds the best n documents, with the df that an index has used.

@@ -71,14 +71,14 @@ func (d *disk) create(name string) (File, error) {
 	return f, nil
 }
 
-func (d *disk) read(name string) ([]byte, func() error, error) {
+func (d *disk) read(name string) (*contents, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := d.names[name]
 	if f == nil {
-		return nil, nil, os.ErrNotExist
+		return nil, os.ErrNotExist
 	}
-	return f.b, func() error { return nil }, nil
+	return &contents{f.b}, nil
 }
 
 func (d *disk) flush(name string) error {
@@ -109,7 +109,7 @@ func (d *disk) remove(name string) error {
 func (d *disk) list() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Collect(maps.Keys(d.names)), nil
+	return slices.Sorted(maps.Keys(d.names)), nil
 }
 
 func (d *disk) flushFolder() error {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 
 	"stampede/harness/durable"
@@ -16,12 +17,12 @@ import (
 type files interface {
 	// create makes a file, or empties it.
 	create(name string) (File, error)
-	// read has a file's bytes until release is called; nobody writes to them.
-	read(name string) (b []byte, release func() error, err error)
+	read(name string) (*contents, error)
 	// flush flushes what another process may have written to a file.
 	flush(name string) error
 	rename(from, to string) error
 	remove(name string) error
+	// list is the names of all files, in their order.
 	list() ([]string, error)
 	// flushFolder makes names durable.
 	flushFolder() error
@@ -34,6 +35,10 @@ type File interface {
 	io.WriteCloser
 	Sync() error
 }
+
+// contents are the bytes of a file, to which nobody writes. They are there for as long as the
+// contents can be reached.
+type contents struct{ bytes []byte }
 
 // wrapped are files that somebody looks at while they are written.
 type wrapped struct {
@@ -77,21 +82,23 @@ func (f *folder) of(name string) string { return filepath.Join(f.path, name) }
 
 func (f *folder) create(name string) (File, error) { return os.Create(f.of(name)) }
 
-func (f *folder) read(name string) ([]byte, func() error, error) {
+func (f *folder) read(name string) (*contents, error) {
 	in, err := os.Open(f.of(name))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer in.Close()
 	about, err := in.Stat()
 	if err != nil || about.Size() == 0 {
-		return nil, func() error { return nil }, err
+		return &contents{}, err
 	}
 	b, err := syscall.Mmap(int(in.Fd()), 0, int(about.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {
-		return nil, nil, fmt.Errorf("mapping %s: %w", name, err)
+		return nil, fmt.Errorf("mapping %s: %w", name, err)
 	}
-	return b, func() error { return syscall.Munmap(b) }, nil
+	c := &contents{b}
+	runtime.AddCleanup(c, func(b []byte) { _ = syscall.Munmap(b) }, b)
+	return c, nil
 }
 
 func (f *folder) flush(name string) error { return durable.Sync(f.of(name)) }

@@ -27,8 +27,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/blevesearch/vellum/levenshtein"
-
+	"stampede/systems/internal/prefix"
 	"stampede/systems/textsearch/analysis"
 )
 
@@ -143,13 +142,22 @@ type request struct {
 	len  uint32
 }
 
+// requested is a request for a change, with the terms of its text.
+func requested(c change) *request {
+	r := &request{change: c, done: make(chan error, 1)}
+	if c.Text != nil {
+		r.list, r.len = occurrences(c.Text)
+	}
+	return r
+}
+
 // Index is an index that is open. One goroutine, run, makes all changes, and publishes views of
 // them; it writes the log for all who wait at once. Segments are written by others.
 type Index struct {
 	opt      Options
 	files    files
-	automata [maxEdits]func() (*levenshtein.LevenshteinAutomatonBuilder, error)
-	now      atomic.Pointer[view]
+	automata prefix.Automata
+	now      atomic.Pointer[Snapshot]
 
 	requests chan *request
 	flushes  chan chan error
@@ -196,19 +204,10 @@ func open(ctx context.Context, o Options, to files) (*Index, error) {
 	if o.Wrap != nil {
 		to = wrapped{to, o.Wrap}
 	}
-	x := &Index{opt: o, files: to, active: newMemory(), requests: make(chan *request, maxBatch),
-		flushes: make(chan chan error), finished: make(chan finished, 2)}
-	for i := range x.automata {
-		x.automata[i] = sync.OnceValues(func() (*levenshtein.LevenshteinAutomatonBuilder, error) {
-			return levenshtein.NewLevenshteinAutomatonBuilder(uint8(i+1), false)
-		})
-	}
+	x := &Index{opt: o, files: to, automata: prefix.NewAutomata(), active: newMemory(),
+		requests: make(chan *request, maxBatch), flushes: make(chan chan error),
+		finished: make(chan finished, 2)}
 	if err := x.recover(ctx); err != nil {
-		for _, l := range x.leaves {
-			if l.seg != nil {
-				err = errors.Join(err, l.seg.drop())
-			}
-		}
 		return nil, errors.Join(fmt.Errorf("opening the index: %w", err), to.close())
 	}
 	x.stop, x.cancel = context.WithCancel(context.Background())
@@ -218,62 +217,32 @@ func open(ctx context.Context, o Options, to files) (*Index, error) {
 }
 
 // Close stops the work in the background; what it was doing is begun again by Open. Snapshots stay
-// what they are until they are released.
+// what they are.
 func (x *Index) Close() (err error) {
 	x.closing.Do(func() {
 		x.cancel()
 		x.running.Wait()
-		for len(x.finished) > 0 {
-			if f := <-x.finished; f.to.seg != nil {
-				err = errors.Join(err, f.to.seg.drop())
-			}
-		}
-		err = errors.Join(err, x.log.Close(), x.files.close())
-		none := &view{generation: x.seq}
-		none.refs.Store(1)
-		x.now.Swap(none).drop()
-		for _, l := range x.leaves {
-			if l.seg != nil {
-				err = errors.Join(err, l.seg.drop())
-			}
-		}
+		err = errors.Join(x.log.Close(), x.files.close())
+		x.now.Store(&Snapshot{x: x, generation: x.seq})
+		x.leaves = nil
 	})
 	return err
 }
 
-// Snapshot is the newest generation. It must be released. An index that was closed is empty.
-func (x *Index) Snapshot() *Snapshot {
-	for {
-		v := x.now.Load()
-		if v.hold() {
-			return &Snapshot{v, x}
-		}
-	}
-}
+// Snapshot is the newest generation. An index that was closed is empty.
+func (x *Index) Snapshot() *Snapshot { return x.now.Load() }
 
-// Put adds or replaces a document. It returns the change's sequence number once the change is
-// durable and each new snapshot has it. ErrStale if the version is not above the known one, which
-// changes nothing. After any other error it is unknown whether the change will be there.
-func (x *Index) Put(
+// Change adds or replaces a document. Without a text it deletes it, or notes that one is deleted
+// that never was there; the version is remembered, so that what is older stays deleted.
+//
+// It returns the change's sequence number once the change is durable and each new snapshot has it.
+// A repeat of the document's newest change, which is known by its version, changes nothing and
+// returns the first number. ErrStale if the version is not above the known one, which changes
+// nothing. After any other error it is unknown whether the change will be there.
+func (x *Index) Change(
 	ctx context.Context, doc, version uint64, text *analysis.Text,
 ) (seq uint64, err error) {
-	r := &request{change: change{Doc: doc, Text: text, entry: entry{Version: version}}}
-	r.read()
-	return x.change(ctx, r)
-}
-
-// Delete deletes a document, or notes that one is deleted that never was there. It returns as Put
-// does. The version is remembered, so that what is older stays deleted.
-func (x *Index) Delete(ctx context.Context, doc, version uint64) (seq uint64, err error) {
-	return x.change(ctx, &request{
-		change: change{Doc: doc, entry: entry{Version: version, gone: true}}})
-}
-
-// read finds the terms of a request.
-func (r *request) read() { r.list, r.len = occurrences(r.Text) }
-
-func (x *Index) change(ctx context.Context, r *request) (uint64, error) {
-	r.done = make(chan error, 1)
+	r := requested(change{Doc: doc, Text: text, entry: entry{Version: version, gone: text == nil}})
 	if err := ask(ctx, x, x.requests, r, r.done); err != nil {
 		return 0, err
 	}

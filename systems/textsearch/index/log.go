@@ -27,8 +27,8 @@ func framed(v any) ([]byte, error) {
 	return durable.Frame(payload), err
 }
 
-// readLog calls a function with each change of a log.
-func readLog(b []byte, each func(change) error) error {
+// decodeLog calls a function with each change of a log.
+func decodeLog(b []byte, each func(change) error) error {
 	_, err := durable.Frames(bytes.NewReader(b), func(payload []byte) error {
 		var list []change
 		if err := json.Unmarshal(payload, &list); err != nil {

@@ -3,7 +3,6 @@ package index
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"stampede/systems/textsearch/analysis"
 )
@@ -12,15 +11,12 @@ import (
 // number read: what a reader sees of a list is the length that it had when the reader looked, and
 // what it takes of that ends with the entries of its snapshot.
 type memory struct {
-	terms sync.Map // from a term to its *growing
+	terms sync.Map // from a term to its *postings, of which what is published does not change
 	// What only the goroutine that adds has: all entries, and the newest of each document.
 	rows   []row
 	newest map[uint64]uint32
 	bytes  int // in logs
 }
-
-// growing is a list of postings, of which what has been published does not change.
-type growing struct{ now atomic.Pointer[postings] }
 
 // postings are a list of postings, as cursors have them.
 type postings struct {
@@ -66,46 +62,26 @@ func (m *memory) add(r row, list []occurrence) {
 	m.rows = append(m.rows, r)
 	m.newest[r.doc] = at
 	for _, o := range list {
-		var g *growing
-		if found, is := m.terms.Load(o.term); is {
-			g = found.(*growing)
-		} else {
-			g = &growing{}
-			g.now.Store(&postings{})
-			m.terms.Store(o.term, g)
+		var p postings
+		if before, is := m.terms.Load(o.term); is {
+			p = *before.(*postings)
 		}
-		p := *g.now.Load()
 		p.ats, p.tfs = append(p.ats, at), append(p.tfs, o.tf)
 		p.positions = append(p.positions, o.positions)
-		g.now.Store(&p)
+		m.terms.Store(o.term, &p)
 	}
 }
 
-// list is the postings of a term in the first so many entries; nil if there are none.
-func (m *memory) list(term string, entries int) *postings {
+// cursor opens the postings of a term in the first so many entries; nil if there are none.
+func (m *memory) cursor(term string, entries int) *cursor {
 	found, is := m.terms.Load(term)
 	if !is {
 		return nil
 	}
-	p := *found.(*growing).now.Load()
+	p := found.(*postings)
 	n, _ := slices.BinarySearch(p.ats, uint32(entries))
 	if n == 0 {
 		return nil
 	}
-	return &postings{p.ats[:n], p.tfs[:n], p.positions[:n]}
-}
-
-// each calls a function with each term, of later entries as well.
-func (m *memory) each(f func(term string)) {
-	m.terms.Range(func(term, _ any) bool {
-		f(term.(string))
-		return true
-	})
-}
-
-// sorted are all terms, in the order of their bytes.
-func (m *memory) sorted() (all []string) {
-	m.each(func(term string) { all = append(all, term) })
-	slices.Sort(all)
-	return all
+	return &cursor{n: n, ats: p.ats[:n], tfs: p.tfs[:n], positions: p.positions[:n]}
 }

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math/bits"
+	"maps"
 	"slices"
 )
 
@@ -97,37 +97,10 @@ func (x *Index) due() []leaf {
 	return nil
 }
 
-// source is the terms of a leaf, in their order.
+// source is a leaf that becomes a part of a segment.
 type source struct {
 	*leaf
-	term string
-	next func() (string, bool)
-	more bool
-	to   []uint32 // the new numbers of entries; none for those that are left out
-}
-
-func (s *source) advance() { s.term, s.more = s.next() }
-
-func termsOf(l *leaf) func() (string, bool) {
-	if l.seg == nil {
-		all := l.mem.sorted()
-		return func() (term string, more bool) {
-			if more = len(all) > 0; more {
-				term, all = all[0], all[1:]
-			}
-			return term, more
-		}
-	}
-	it, err := l.seg.terms.Iterator(nil, nil)
-	return func() (string, bool) {
-		if err != nil {
-			return "", false
-		}
-		term, _ := it.Current()
-		current := string(term)
-		err = it.Next()
-		return current, true
-	}
+	to []uint32 // the new numbers of entries; none for those that are left out
 }
 
 // combine writes the segment of a job: the entries that are not old, and their postings.
@@ -135,8 +108,7 @@ func (x *Index) combine(j *job) (to leaf, err error) {
 	sources := make([]*source, len(j.from))
 	for i := range j.from {
 		l := &j.from[i]
-		sources[i] = &source{leaf: l, next: termsOf(l), to: make([]uint32, l.entries())}
-		sources[i].advance()
+		sources[i] = &source{l, make([]uint32, l.entries())}
 	}
 	rows := x.survivors(sources, j.merges())
 	err = writeFile(x.files, segmentName(j.id), func(f File) error {
@@ -167,15 +139,11 @@ func (x *Index) combine(j *job) (to leaf, err error) {
 }
 
 func (x *Index) openSegment(id uint64) (*segment, error) {
-	b, release, err := x.files.read(segmentName(id))
+	file, err := x.files.read(segmentName(id))
 	if err != nil {
 		return nil, err
 	}
-	s, err := openSegment(id, b, release)
-	if err != nil {
-		return nil, errors.Join(err, release())
-	}
-	return s, nil
+	return openSegment(id, file)
 }
 
 // survivors are the entries of the new segment, and the sources are told their numbers.
@@ -209,41 +177,32 @@ func (x *Index) survivors(sources []*source, merges bool) []row {
 
 // copyTerms copies the postings of all terms.
 func (x *Index) copyTerms(b *builder, sources []*source) error {
+	all := map[string]bool{}
+	for _, s := range sources {
+		s.terms(nil, func(term string) { all[term] = true })
+	}
 	var list []posting
-	for {
-		term, more := "", false
-		for _, s := range sources {
-			if s.more && (!more || s.term < term) {
-				term, more = s.term, true
-			}
-		}
-		if !more {
-			return nil
-		}
+	for _, term := range slices.Sorted(maps.Keys(all)) {
 		if err := x.stop.Err(); err != nil {
 			return ErrClosed
 		}
 		list = list[:0]
 		for _, s := range sources {
-			if s.more && s.term == term {
-				list = s.postings(list)
-				s.advance()
-			}
+			list = s.postings(term, list)
 		}
-		if order := func(a, b posting) int { return cmp.Compare(a.at, b.at) }; len(list) > 0 {
-			if !slices.IsSortedFunc(list, order) {
-				slices.SortFunc(list, order)
-			}
+		if len(list) > 0 {
+			slices.SortFunc(list, func(a, b posting) int { return cmp.Compare(a.at, b.at) })
 			b.term(term, list)
 		}
 	}
+	return nil
 }
 
-// postings adds those of the source's term, with the new numbers of their entries.
-func (s *source) postings(list []posting) []posting {
-	c := s.cursor(s.term)
+// postings adds those of a term, with the new numbers of their entries.
+func (s *source) postings(term string, list []posting) []posting {
+	c := s.cursor(term)
 	if c == nil {
-		return list // of later entries of the memory only
+		return list
 	}
 	for at := c.seek(0); at != none; at = c.seek(at + 1) {
 		if to := s.to[at]; to != none {
@@ -264,9 +223,6 @@ func (x *Index) list(f finished) {
 		x.flushing = false
 	}
 	if x.failure != nil {
-		if f.to.seg != nil {
-			x.failure = errors.Join(x.failure, f.to.seg.drop())
-		}
 		return
 	}
 	var replaced, others []leaf
@@ -284,11 +240,6 @@ func (x *Index) list(f finished) {
 	x.leaves = slices.Insert(others, at, f.to)
 	x.failure = x.replace(&f, replaced)
 	x.publish()
-	for _, l := range replaced {
-		if l.seg != nil {
-			x.failure = errors.Join(x.failure, l.seg.drop())
-		}
-	}
 }
 
 // carry marks what became old while the segment was written.
@@ -297,23 +248,19 @@ func (x *Index) carry(f *finished, now []leaf) {
 		return
 	}
 	for i, l := range now { // in the order of from
-		was := &f.from[i]
-		for w, word := range l.old {
-			if w < len(was.old) {
-				word &^= was.old[w]
+		for place := range uint32(l.entries()) {
+			if !l.isOld(place) || f.from[i].isOld(place) {
+				continue
 			}
-			for ; word != 0; word &= word - 1 {
-				place := uint32(w*64 + bits.TrailingZeros64(word))
-				r := l.row(place)
-				at, is := f.to.seg.find(r.doc)
-				if x.opt.Wrong.MarkedByPlace {
-					at, is = place, place < uint32(f.to.seg.entries)
-				} else {
-					is = is && f.to.seg.entry(at).Seq == r.Seq
-				}
-				if is {
-					f.to.mark(at)
-				}
+			r := l.row(place)
+			at, is := f.to.seg.find(r.doc)
+			if x.opt.Wrong.MarkedByPlace {
+				at, is = place, place < uint32(f.to.seg.entries)
+			} else {
+				is = is && f.to.seg.entry(at).Seq == r.Seq
+			}
+			if is {
+				f.to.mark(at)
 			}
 		}
 	}

@@ -13,20 +13,22 @@ func appendPacked(b []byte, values []uint32) []byte {
 		all |= v
 	}
 	width := bits.Len32(all)
-	b = append(b, byte(width))
-	var kept uint64
-	var n int
-	for _, v := range values {
-		kept |= uint64(v) << n
-		for n += width; n >= 8; n -= 8 {
-			b = append(b, byte(kept))
-			kept >>= 8
-		}
+	return appendBits(append(b, byte(width)), width, len(values), func(i int) uint64 {
+		return uint64(values[i])
+	})
+}
+
+// appendBits appends n numbers with so many bits each: 64, or 56 at most, so that a number is in
+// eight bytes wherever it begins.
+func appendBits(b []byte, width, n int, value func(i int) uint64) []byte {
+	start, size := len(b), packedBytes(n, width)
+	b = append(b, make([]byte, size+8)...)
+	for i := range n {
+		at := i * width
+		to := b[start+at>>3:]
+		binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(to)|value(i)<<(at&7))
 	}
-	if n > 0 {
-		b = append(b, byte(kept))
-	}
-	return b
+	return b[:start+size]
 }
 
 // unpack reads len(values) numbers and returns what follows them. There must be 8 bytes more.
@@ -49,7 +51,7 @@ func skipPacked(b []byte, n int) []byte { return b[1+packedBytes(n, int(b[0])):]
 // lowest. There must be 8 bytes more.
 type column struct {
 	lowest uint64
-	width  int // 64, or 56 at most, so that a number is in eight bytes wherever it begins
+	width  int // see appendBits
 	bits   []byte
 }
 
@@ -80,14 +82,7 @@ func appendColumn(b []byte, n int, value func(i int) uint64) []byte {
 	}
 	b = binary.LittleEndian.AppendUint64(b, lowest)
 	b = binary.LittleEndian.AppendUint64(b, uint64(width))
-	start := len(b)
-	b = append(b, make([]byte, packedBytes(n, width)+8)...)
-	for i := range n {
-		at, v := i*width, value(i)-lowest
-		to := b[start+at>>3:]
-		binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(to)|v<<(at&7))
-	}
-	return b[:start+packedBytes(n, width)]
+	return appendBits(b, width, n, func(i int) uint64 { return value(i) - lowest })
 }
 
 // columnAt reads a column of n numbers and returns what follows it. The bits still reach into that,

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -67,10 +68,7 @@ func impacts(block []posting, lens func(uint32) uint32) []impact {
 		list[i] = impact{p.tf, lens(p.at)}
 	}
 	slices.SortFunc(list, func(a, b impact) int {
-		if a.len != b.len {
-			return int(int64(a.len) - int64(b.len))
-		}
-		return int(int64(b.tf) - int64(a.tf))
+		return cmp.Or(cmp.Compare(a.len, b.len), cmp.Compare(b.tf, a.tf))
 	})
 	best := list[:1]
 	for _, p := range list[1:] {
@@ -134,11 +132,15 @@ func (c *cursor) score(tf, long uint32) float64 {
 	return c.weight / (1 + K1*(1-B+B*float64(long)/c.length)/float64(tf))
 }
 
-// segmentCursor opens a cursor, before the first entry.
-func segmentCursor(s *segment, list []byte) *cursor {
-	n, used := binary.Uvarint(list)
+// cursor opens the postings of a term, before the first entry; nil if there are none.
+func (s *segment) cursor(term string) *cursor {
+	at, is, err := s.terms.Get([]byte(term))
+	if err != nil || !is {
+		return nil
+	}
+	n, used := binary.Uvarint(s.postings[at:])
 	c := &cursor{s: s, n: int(n), blocks: (int(n) + blockSize - 1) / blockSize, decoded: -1, bound: -1}
-	list = list[used:]
+	list := s.postings[at:][used:]
 	if c.blocks == 1 {
 		c.data = list
 		c.places = skipPacked(skipPacked(list, c.n), c.n)

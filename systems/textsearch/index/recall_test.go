@@ -55,12 +55,11 @@ func TestRecall(t *testing.T) {
 			into := []*string{&text.Title, &text.Tags, &text.Description, &text.Body}[r.IntN(4)]
 			*into += " " + topic + " " + pair(topic)
 		}
-		if _, err := x.Put(t.Context(), doc, 1, text); err != nil {
+		if _, err := x.Change(t.Context(), doc, 1, text); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s := x.Snapshot()
-	defer s.Release()
 	for _, class := range []struct {
 		name              string
 		query             func(topic string) string

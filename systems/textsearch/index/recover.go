@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -38,13 +39,13 @@ func (x *Index) recover(ctx context.Context) error {
 }
 
 func (x *Index) readManifest() error {
-	b, release, err := x.files.read(manifestName)
+	file, err := x.files.read(manifestName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
-		x.manifest, err = decodeManifest(b)
-		err = errors.Join(err, release())
+		x.manifest, err = decodeManifest(file.bytes)
+		runtime.KeepAlive(file)
 	}
 	return err
 }
@@ -74,7 +75,6 @@ func (x *Index) replay() error {
 	if err != nil {
 		return err
 	}
-	slices.Sort(names)
 	x.seq = x.Flushed
 	for i, name := range names {
 		if strings.HasPrefix(name, logPrefix) {
@@ -95,24 +95,50 @@ func (x *Index) replay() error {
 
 // replayLog adds the changes of one log that are not in segments. Sequence numbers have no gaps.
 func (x *Index) replayLog(name string) error {
-	b, release, err := x.files.read(name)
-	if err != nil {
-		return err
-	}
-	err = readLog(b, func(c change) error {
+	size, err := x.readLog(name, func(c change) error {
 		if c.Seq > x.seq+1 {
 			return corrupt(fmt.Sprintf("change %d follows %d", c.Seq, x.seq))
 		}
 		if c.Seq > x.seq {
-			r := &request{change: c}
-			if !c.gone {
-				r.read()
-			}
 			x.seq = c.Seq
-			x.add(r)
+			x.add(requested(c))
 		}
 		return nil
 	})
-	x.active.bytes += len(b)
-	return errors.Join(err, release(), x.files.flush(name))
+	x.active.bytes += size
+	if err == nil {
+		err = x.files.flush(name)
+	}
+	return err
+}
+
+// readLog calls a function with each change of a log, and returns how many bytes that has.
+func (x *Index) readLog(name string, each func(change) error) (size int, err error) {
+	log, err := x.files.read(name)
+	if err != nil {
+		return 0, err
+	}
+	defer runtime.KeepAlive(log)
+	return len(log.bytes), decodeLog(log.bytes, each)
+}
+
+// Log calls a function with every change that there ever was, in order. It must not be called while
+// changes are made.
+func (x *Index) Log(f func(doc, version, seq uint64, deleted bool)) error {
+	names, err := x.files.list()
+	if err != nil {
+		return fmt.Errorf("listing logs: %w", err)
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, logPrefix) {
+			continue
+		}
+		if _, err := x.readLog(name, func(c change) error {
+			f(c.Doc, c.Version, c.Seq, c.gone)
+			return nil
+		}); err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+	return nil
 }

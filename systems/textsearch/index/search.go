@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 
 	"stampede/systems/textsearch/analysis"
@@ -14,13 +15,14 @@ import (
 // as Block-Max MAXSCORE does (Dimopoulos, Nepomnyachiy, Suel: Optimizing Top-k Document Retrieval
 // Strategies for Block-Max Indexes, WSDM 2013).
 func (s *Snapshot) Search(q analysis.Query, n int) Result {
-	r := Result{Hits: []analysis.Hit{}, N: s.v.docs, DF: map[string]int64{}}
+	defer runtime.KeepAlive(s)
+	r := Result{Hits: []analysis.Hit{}, N: s.docs, DF: map[string]int64{}}
 	if r.N > 0 {
-		r.Length = float64(s.v.length) / float64(r.N)
+		r.Length = float64(s.length) / float64(r.N)
 	}
 	f := s.finding(q, &r)
 	f.most = max(n, 0)
-	f.find(s.v.leaves)
+	f.find(s.leaves)
 	return r
 }
 
@@ -237,7 +239,7 @@ func (s *search) may(score float64, at uint32) bool {
 	}
 	worst := s.Hits[s.most-1]
 	if score == worst.Score && !s.wrong.TiesPruned {
-		return int64(at) < int64(s.l.entries()) && s.l.doc(at) < worst.Doc
+		return int64(at) < int64(s.l.entries()) && s.l.row(at).doc < worst.Doc
 	}
 	return score > worst.Score
 }
@@ -285,12 +287,12 @@ func (s *search) add(at, long uint32) {
 			score += c.score(c.tfs[c.i], long)
 		}
 	}
-	hit := analysis.Hit{Doc: s.l.doc(at), Score: score}
+	r := s.l.row(at)
+	hit := analysis.Hit{Doc: r.doc, Version: r.Version, Score: score}
 	i, _ := slices.BinarySearchFunc(s.Hits, hit, func(a, b analysis.Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Doc, b.Doc))
 	})
 	if i < s.most {
-		hit.Version = s.l.row(at).Version
 		s.Hits = slices.Insert(s.Hits, i, hit)
 		s.Hits = s.Hits[:min(s.most, len(s.Hits))]
 	}

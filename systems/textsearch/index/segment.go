@@ -1,13 +1,13 @@
 package index
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"sort"
-	"sync/atomic"
 
 	"github.com/blevesearch/vellum"
 )
@@ -22,15 +22,13 @@ import (
 //
 // Entries have numbers from 0, which are what postings call them by.
 type segment struct {
-	id    uint64
-	bytes []byte
+	id   uint64
+	file *contents // which is there as long as the segment is
 	// entries are how many there are; seqs and so on say what they are.
 	entries                      int
 	docs, versions, seqs, length column
 	postings                     []byte
 	terms                        *vellum.FST
-	refs                         atomic.Int64
-	release                      func() error
 }
 
 const (
@@ -41,9 +39,9 @@ const (
 func segmentName(id uint64) string { return fmt.Sprintf("segment-%016x", id) }
 
 // openSegment reads what a file has, after its checksum.
-func openSegment(id uint64, b []byte, release func() error) (*segment, error) {
-	s := &segment{id: id, bytes: b, release: release}
-	name := segmentName(id)
+func openSegment(id uint64, file *contents) (*segment, error) {
+	s := &segment{id: id, file: file}
+	b, name := file.bytes, segmentName(id)
 	if !whole(b) {
 		return nil, corrupt(name + " is not whole")
 	}
@@ -69,7 +67,6 @@ func openSegment(id uint64, b []byte, release func() error) (*segment, error) {
 	if s.terms, err = vellum.Load(b[dictionary:end:end]); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, name, err)
 	}
-	s.refs.Store(1)
 	return s, nil
 }
 
@@ -81,14 +78,6 @@ func whole(b []byte) bool {
 	last := b[len(b)-8:]
 	return binary.LittleEndian.Uint32(last) == magic &&
 		sumOn(0, b[:len(b)-4]) == binary.LittleEndian.Uint32(last[4:])
-}
-
-// drop gives up a reference; the last one gives up the file's bytes.
-func (s *segment) drop() error {
-	if s.refs.Add(-1) == 0 && s.release != nil {
-		return s.release()
-	}
-	return nil
 }
 
 func (s *segment) doc(i uint32) uint64 { return s.docs.get(int(i)) }
@@ -103,41 +92,6 @@ func (s *segment) len(i uint32) uint32 { return uint32(max(s.length.get(int(i)),
 func (s *segment) find(doc uint64) (uint32, bool) {
 	i, is := sort.Find(s.entries, func(i int) int { return cmp.Compare(doc, s.docs.get(i)) })
 	return uint32(i), is
-}
-
-// list is the postings of a term; nil if there are none.
-func (s *segment) list(term string) []byte {
-	at, is, err := s.terms.Get([]byte(term))
-	if err != nil || !is {
-		return nil
-	}
-	return s.postings[at:]
-}
-
-// prefixed calls a function with each term that begins with a prefix.
-func (s *segment) prefixed(prefix string, each func(term string)) {
-	it, err := s.terms.Iterator([]byte(prefix), after(prefix))
-	eachTerm(it, err, each)
-}
-
-// after is the first key after all that begin with a prefix.
-func after(prefix string) []byte {
-	b := []byte(prefix)
-	b[len(b)-1]++ // no prefix ends with the highest byte
-	return b
-}
-
-// accepted calls a function with each term that an automaton accepts.
-func (s *segment) accepted(a vellum.Automaton, each func(term string)) {
-	it, err := s.terms.Search(a, nil, nil)
-	eachTerm(it, err, each)
-}
-
-func eachTerm(it vellum.Iterator, err error, each func(term string)) {
-	for ; err == nil; err = it.Next() {
-		term, _ := it.Current()
-		each(string(term))
-	}
 }
 
 // posting is that an entry has a term.
@@ -157,15 +111,7 @@ type builder struct {
 	entries  int
 	at       uint64 // where postings begin
 	keys     *vellum.Builder
-	keyBytes sink
-}
-
-// sink collects what a transducer's builder writes.
-type sink struct{ b []byte }
-
-func (s *sink) Write(b []byte) (int, error) {
-	s.b = append(s.b, b...)
-	return len(b), nil
+	keyBytes bytes.Buffer // what keys has written
 }
 
 // row is an entry with its document, of which a segment is built.
@@ -221,7 +167,7 @@ func (b *builder) finish() error {
 		b.err = b.keys.Close()
 	}
 	dictionary := b.written
-	b.write(b.keyBytes.b)
+	b.write(b.keyBytes.Bytes())
 	var foot []byte
 	for _, v := range []uint64{uint64(b.entries), b.at, dictionary} {
 		foot = binary.LittleEndian.AppendUint64(foot, v)

@@ -1,8 +1,10 @@
 package index
 
 import (
+	"runtime"
 	"slices"
-	"sync/atomic"
+
+	"github.com/blevesearch/vellum"
 )
 
 // leaf is a part of a view: the entries of a segment, or the first of a memory. It does not change;
@@ -46,13 +48,6 @@ func (l *leaf) row(i uint32) row {
 	return l.rows[i]
 }
 
-func (l *leaf) doc(i uint32) uint64 {
-	if l.seg != nil {
-		return l.seg.doc(i)
-	}
-	return l.rows[i].doc
-}
-
 func (l *leaf) len(i uint32) uint32 {
 	if l.seg != nil {
 		return l.seg.len(i)
@@ -94,80 +89,60 @@ func (l *leaf) find(doc uint64) (uint32, bool) {
 	return i, is
 }
 
+// terms calls a function with the terms of a segment that an automaton accepts, in the order of
+// their bytes, or with all terms of a memory, in no order and of later entries as well. Without an
+// automaton it does so with all terms of either.
+func (l *leaf) terms(a vellum.Automaton, f func(term string)) {
+	if l.seg == nil {
+		l.mem.terms.Range(func(term, _ any) bool {
+			f(term.(string))
+			return true
+		})
+		return
+	}
+	it, err := l.seg.terms.Search(a, nil, nil)
+	for ; err == nil; err = it.Next() {
+		term, _ := it.Current()
+		f(string(term))
+	}
+}
+
 // cursor opens the postings of a term; nil if the leaf has none.
 func (l *leaf) cursor(term string) *cursor {
 	if l.seg != nil {
-		if list := l.seg.list(term); list != nil {
-			return segmentCursor(l.seg, list)
-		}
-		return nil
+		return l.seg.cursor(term)
 	}
-	p := l.mem.list(term, len(l.rows))
-	if p == nil {
-		return nil
-	}
-	return &cursor{n: len(p.ats), ats: p.ats, tfs: p.tfs, positions: p.positions}
+	return l.mem.cursor(term, len(l.rows))
 }
 
-// view is what a snapshot sees.
-type view struct {
+// Snapshot is an index at one generation, whatever is changed or merged meanwhile. Files that were
+// merged are on disk until the garbage collector has found that no snapshot has them. So methods
+// that read files keep the snapshot alive until they end.
+type Snapshot struct {
+	x          *Index
 	generation uint64
 	leaves     []leaf // segments, and then memories
 	missing    []uint64
 	docs       int64
 	length     uint64
-	refs       atomic.Int64
 }
-
-// hold holds the view, unless it was given up.
-func (v *view) hold() bool {
-	for {
-		n := v.refs.Load()
-		if n == 0 {
-			return false
-		}
-		if v.refs.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
-}
-
-// drop gives up the view, and the last one that does gives up the segments.
-func (v *view) drop() {
-	if v.refs.Add(-1) == 0 {
-		for i := range v.leaves {
-			if s := v.leaves[i].seg; s != nil {
-				_ = s.drop() // the address space is lost, and nobody can do anything about that
-			}
-		}
-	}
-}
-
-// Snapshot is an index at one generation, whatever is changed or merged meanwhile.
-type Snapshot struct {
-	v *view
-	x *Index
-}
-
-// Release gives up what the snapshot holds: files that were merged are on disk until then. It must
-// be called once, and no search may be under way.
-func (s *Snapshot) Release() { s.v.drop() }
 
 // Generation is the highest sequence number that the snapshot reflects; it reflects none above.
-func (s *Snapshot) Generation() uint64 { return s.v.generation }
+func (s *Snapshot) Generation() uint64 { return s.generation }
 
 // Gone is how many versions that are deleted or replaced may still count in a document frequency.
 func (s *Snapshot) Gone() (n int64) {
-	for i := range s.v.leaves {
-		n += int64(s.v.leaves[i].marked)
+	for i := range s.leaves {
+		n += int64(s.leaves[i].marked)
 	}
 	return n
 }
 
 // Each calls a function with each document, in no order.
 func (s *Snapshot) Each(f func(doc, version uint64)) {
-	for i := range s.v.leaves {
-		l := &s.v.leaves[i]
+	defer runtime.KeepAlive(s)
+	for i := range s.leaves {
+		l := &s.leaves[i]
 		for at := range uint32(l.entries()) {
 			if r := l.row(at); !r.gone && !l.isOld(at) {
 				f(r.doc, r.Version)
@@ -178,13 +153,14 @@ func (s *Snapshot) Each(f func(doc, version uint64)) {
 
 // Segments describes the segments that the manifest lists.
 func (s *Snapshot) Segments() (list []Segment) {
-	for i := range s.v.leaves {
-		if l := &s.v.leaves[i]; l.seg != nil {
-			list = append(list, Segment{l.seg.id, l.live, int64(len(l.seg.bytes)),
-				whole(l.seg.bytes)})
+	defer runtime.KeepAlive(s)
+	for i := range s.leaves {
+		if l := &s.leaves[i]; l.seg != nil {
+			b := l.seg.file.bytes
+			list = append(list, Segment{l.seg.id, l.live, int64(len(b)), whole(b)})
 		}
 	}
-	for _, id := range s.v.missing {
+	for _, id := range s.missing {
 		list = append(list, Segment{ID: id})
 	}
 	return list

@@ -68,25 +68,29 @@ func (x *Index) commit(list []*request) {
 	}
 }
 
-// order gives sequence numbers to those requests that are not stale.
+// order gives sequence numbers to those requests that are not stale. What repeats a document's
+// newest change gets the number of that.
 func (x *Index) order(list []*request) (accepted []*request, stale map[*request]error) {
-	newest, seq := map[uint64]uint64{}, x.seq
+	newest, seq := map[uint64]entry{}, x.seq
 	stale = map[*request]error{}
 	for _, r := range list {
 		known, is := newest[r.Doc]
 		if !is {
 			if l, at := x.locate(r.Doc); l != nil {
-				known, is = l.row(at).Version, true
+				known, is = l.row(at).entry, true
 			}
 		}
-		if is && r.Version <= known {
-			stale[r] = fmt.Errorf("%w: document %d has %d", ErrStale, r.Doc, known)
-			continue
+		switch {
+		case is && r.Version == known.Version && r.gone == known.gone:
+			r.Seq = known.Seq
+		case is && r.Version <= known.Version:
+			stale[r] = fmt.Errorf("%w: document %d has %d", ErrStale, r.Doc, known.Version)
+		default:
+			seq++
+			r.Seq = seq
+			newest[r.Doc] = r.entry
+			accepted = append(accepted, r)
 		}
-		newest[r.Doc] = r.Version
-		seq++
-		r.Seq = seq
-		accepted = append(accepted, r)
 	}
 	return accepted, stale
 }
@@ -162,21 +166,15 @@ func (x *Index) add(r *request) {
 
 // publish makes the leaves what new snapshots see.
 func (x *Index) publish() {
-	v := &view{generation: x.seq, leaves: make([]leaf, len(x.leaves)), missing: x.missing}
-	v.refs.Store(1)
+	s := &Snapshot{x: x, generation: x.seq, leaves: make([]leaf, len(x.leaves)), missing: x.missing}
 	for i := range x.leaves {
 		l := &x.leaves[i]
 		l.owned = false
-		v.leaves[i] = *l
-		v.docs += l.live
-		v.length += l.length
-		if l.seg != nil {
-			l.seg.refs.Add(1)
-		}
+		s.leaves[i] = *l
+		s.docs += l.live
+		s.length += l.length
 	}
-	if before := x.now.Swap(v); before != nil {
-		before.drop()
-	}
+	x.now.Store(s)
 }
 
 // freeze begins another memory and another log.

@@ -115,7 +115,8 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.SetNormalizeFunc(presentName)
 	f.defineLoad(fl)
-	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated); all: those of the profile")
+	fl.StringSliceVar(&f.variants, "design", nil,
+		"only these, by `name` (comma-separated); all: those of the profile")
 	fl.IntVar(&f.repeat, "repeats", 0, "how often each design runs")
 	fl.BoolVar(&f.sideBySide, "side-by-side", false, "run all designs at the same time on the same "+
 		"stores: says which are correct in the time of one, and nothing about their times")

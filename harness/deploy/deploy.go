@@ -243,11 +243,13 @@ func (c *Crew) Metered() (list []env.Metered) {
 	return list
 }
 
-// ErrAtWork: a role in process goes on after it was told to stop.
-var ErrAtWork = errors.New("it did not end")
+// ErrCutShort: a role or server went on after it was told to stop, or was killed by nobody's fault.
+// The design need not answer for what it held then, or still does.
+var ErrCutShort = errors.New("cut short")
 
 // Stop ends all that was started, in an orderly way where that takes less than
-// half a minute, and returns what went wrong with it, such as ErrAtWork. Stop may be called again;
+// half a minute, and returns what went wrong with it, such as ErrCutShort. Stop may be
+// called again;
 // it then does nothing and returns nil, because all was told.
 func (c *Crew) Stop() (err error) {
 	c.stop.Do(func() {

@@ -105,7 +105,7 @@ func TestARoleThatDoesNotEndIsLeftBehind(t *testing.T) {
 			}},
 		}}})
 		err := crew.Stop()
-		if err == nil || !strings.Contains(err.Error(), "role deaf: it did not end within 30s") {
+		if !errors.Is(err, ErrCutShort) || !strings.Contains(err.Error(), "did not end within 30s") {
 			t.Errorf("stopped: %v", err)
 		}
 		close(release)

@@ -113,7 +113,8 @@ func (t *task) Stop(context.Context) error {
 	select {
 	case <-t.done:
 	case <-time.After(stopBound):
-		return fmt.Errorf("role %s: %w within %s of the request to stop", t.name, ErrAtWork, stopBound)
+		return fmt.Errorf("role %s: %w: it did not end within %s of the request to stop", t.name,
+			ErrCutShort, stopBound)
 	}
 	t.told = true
 	return t.err

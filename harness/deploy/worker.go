@@ -161,12 +161,13 @@ func Args(system, variant, role string) []string {
 func (w *worker) follow(l *life) {
 	defer close(l.over)
 	unreadable := readLines(bufio.NewReaderSize(l.Output(), maxLine), l.take)
-	heard := l.Output().Close() // before a kill: who copies what nobody reads would never end
+	// Before the kill: a container's copier that nobody reads from would never end.
+	closing := l.Output().Close()
 	if unreadable != nil {
 		unreadable = errors.Join(unreadable, l.Kill(context.Background()))
 	}
 	<-l.Done()
-	err := errors.Join(unreadable, l.judge(), heard, l.Input().Close())
+	err := errors.Join(unreadable, l.judge(), closing, l.Input().Close())
 	if err == nil {
 		return
 	}
@@ -220,6 +221,8 @@ func (l *life) judge() error {
 		return nil
 	case how.Code == 0:
 		return errors.New("ended by itself")
+	case how.Killed:
+		return fmt.Errorf("%w: its process %d ended: %s", ErrCutShort, l.PID(), how.Text)
 	}
 	return fmt.Errorf("its process %d ended: %s", l.PID(), how.Text)
 }
@@ -377,7 +380,7 @@ func (w *worker) Stop(ctx context.Context) error {
 	defer cancel()
 	l.expect()
 	if err := l.Terminate(ctx); err != nil {
-		return fmt.Errorf("stop %s: %w", w.name, err)
+		return fmt.Errorf("stop %s: %w: %w", w.name, ErrCutShort, err)
 	}
 	select {
 	case <-l.over:
@@ -386,8 +389,8 @@ func (w *worker) Stop(ctx context.Context) error {
 	}
 	bound, cancelKill := context.WithTimeout(context.WithoutCancel(ctx), killBound)
 	defer cancelKill()
-	return errors.Join(fmt.Errorf("role %s: it did not end within %s of the request to stop",
-		w.name, stopBound), l.Kill(bound))
+	return errors.Join(fmt.Errorf("role %s: %w: it did not end within %s of the request to stop",
+		w.name, ErrCutShort, stopBound), l.Kill(bound))
 }
 
 func (w *worker) end() error {

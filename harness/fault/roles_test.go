@@ -174,6 +174,21 @@ func TestARoleThatIsAbsent(t *testing.T) {
 	})
 }
 
+// TestAFaultThatNeverStruck: a fault whose time does not come kills nobody.
+func TestAFaultThatNeverStruck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		windows, err := fault.Schedule{Base: time.Now(),
+			Targets: map[sut.Service]fault.Target{"counter": {Component: &dud{service: "counter"}}},
+			Faults: []scenario.Fault{{Name: "killed", Kind: "kill", Target: "counter", At: seconds(5),
+				For: seconds(1)}}}.Run(ctx)
+		if err != nil || len(windows) != 1 || check.Deaths(windows[0], "counter") > 0 {
+			t.Errorf("the windows are %+v, and the error is %v", windows, err)
+		}
+	})
+}
+
 // TestOverlapsOfRoles: two faults of one role, or of one of its ways, need to
 // know what each has done; a role and its way to a store do not.
 func TestOverlapsOfRoles(t *testing.T) {

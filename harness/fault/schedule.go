@@ -141,9 +141,9 @@ func (s Schedule) until(ctx context.Context, offset time.Duration) bool {
 	return sut.Pause(ctx, offset-s.now())
 }
 
-// NoEffects are those of a fault whose target the design does not have: it kills nobody, whereas
-// one without effects counts as a death.
-var NoEffects = json.RawMessage("{}")
+// NoEffects are those of a fault that struck nothing: it kills nobody, whereas a fault without
+// effects counts as a death.
+func NoEffects() json.RawMessage { return json.RawMessage("{}") }
 
 // run runs one fault.
 func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Window, error) {
@@ -154,10 +154,10 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 	}
 	at := s.Start + f.At.D()
 	w := history.Window{Kind: history.FaultWindow, Name: f.Name, Fault: made.String(),
-		Start: at, End: at}
+		Start: at, End: at, Effects: NoEffects()}
 	if s.Absent[f.Name] {
 		s.until(ctx, at+f.For.D())
-		w.End, w.Effects = max(at, s.now()), NoEffects
+		w.End = max(at, s.now())
 		return w, nil
 	}
 	if !s.until(ctx, at-made.lead()) {
@@ -178,7 +178,7 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 		injection, err := s.inject(ctx, made, target, uint64(i))
 		return injection, start, err
 	})
-	w.Start = start
+	w.Start, w.Effects = start, nil
 	if err != nil {
 		w.End = s.now()
 		return w, fmt.Errorf("fault %q: %w", f.Name, err)

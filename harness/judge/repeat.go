@@ -124,7 +124,8 @@ func (j *Judge) measure(
 	out.Operations, out.Faults = res.Operations, h.Faults()
 	facts := measure.Facts{
 		Generator: trial.Generator, Counted: trial.Load, Recorded: res.Recorded,
-		Cut: trial.Cut, Response: res.Latency.Response, Service: res.Latency.Service,
+		Cut: trial.Cut, CutFollowUps: trial.CutFollowUps,
+		Response: res.Latency.Response, Service: res.Latency.Service,
 		Cores: trial.Cores, Inside: trial.Inside, Machine: trial.machine(),
 		SideBySide: j.scenario.SideBySide, Simulated: trial.Simulated,
 		Sampled: sampled, Quiet: res.Quiet}

@@ -17,10 +17,11 @@ type Trial struct {
 	Generator rundir.Generator `json:"generator"`
 	// Generators are the processes of their own that offered the load; none if this one did.
 	Generators []Part `json:"generators,omitempty"`
-	// Cut operations were never offered because the load was stopped,
-	// Abandoned ones did not return even when cancelled.
-	Cut       int64 `json:"cut"`
-	Abandoned int64 `json:"abandoned"`
+	// Cut operations were never offered because the load was stopped, CutFollowUps had not become
+	// due when the drain ended, and Abandoned ones did not return even when cancelled.
+	Cut          int64 `json:"cut"`
+	CutFollowUps int64 `json:"cut_follow_ups,omitempty"`
+	Abandoned    int64 `json:"abandoned"`
 	// MaxPacerLagNS and MaxBurst are the generator's worst moments.
 	MaxPacerLagNS int64 `json:"max_pacer_lag_ns"`
 	MaxBurst      int64 `json:"max_burst"`

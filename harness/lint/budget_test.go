@@ -22,7 +22,7 @@ func budgets() map[string]budget {
 		"sqlbroker": {6418, 3725},
 		// one of its designs has state, a changelog and a table of its own; 1,075 are models
 		"views":     {7300, 3575},
-		"taskqueue": {2990, 1690}, // nine designs on three stores, one of them River
+		"taskqueue": {2995, 1700}, // nine designs on three stores, one of them River
 		// eight designs on three stores, an archive and an oracle, and one more behind a build tag
 		"adclicks":    {3685, 1255},
 		"reservation": {2840, 1000}, // 750 are models
@@ -35,12 +35,12 @@ func budgets() map[string]budget {
 		// six designs, a journal, a matcher of robots.txt, and the web itself: a thousand lines
 		"crawler": {4860, 1470},
 		// a search engine of its own, from the log to the merges, beside what the others have
-		"textsearch": {5860, 2400},
+		"textsearch": {5860, 2405},
 		// three stores, four roles and a provider of payments: 1,330 lines are models
 		"checkout": {4880, 1500},
 		// thirteen designs; the log of what is shed, losses of asynchronous commits, and their judges;
 		// 990 lines are models
-		"writeheavy": {4930, 1865},
+		"writeheavy": {4932, 1865},
 	}
 }
 

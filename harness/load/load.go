@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -134,22 +133,16 @@ type Result struct {
 // with the latter two is partial.
 //
 // While it runs, GOMAXPROCS is one higher: the pacer keeps a processor of the
-// Go scheduler occupied while it sleeps.
+// Go scheduler occupied while it sleeps. Runs of one process must therefore
+// come one after another.
 func Run(ctx context.Context, plan Plan, do Do, shard func() Recorder, live *Live) (Result, error) {
 	if err := plan.check(); err != nil {
 		return Result{}, err
 	}
-	addProcessors(1)
-	defer addProcessors(-1)
+	processors := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(processors + 1)
+	defer runtime.GOMAXPROCS(processors)
 	return run(ctx, plan, do, shard, live, newWaiter)
-}
-
-var processors sync.Mutex // held while their number is changed
-
-func addProcessors(n int) {
-	processors.Lock()
-	defer processors.Unlock()
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 }
 
 // check refuses a plan that cannot be carried out.

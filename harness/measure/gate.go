@@ -18,6 +18,8 @@ type Facts struct {
 	Counted, Recorded rundir.Load
 	// Cut is how many operations of the schedule were never offered.
 	Cut int64
+	// CutFollowUps is how many follow-ups had not become due when the drain ended.
+	CutFollowUps int64
 	// Response and Service are the times of all measured operations. Without
 	// Response the service time takes its place, which is the stricter rule.
 	Response, Service rundir.Percentiles
@@ -119,11 +121,12 @@ func (f Facts) accounting() rundir.Validity {
 func (f Facts) schedule() rundir.Validity {
 	planned := f.Counted.Scheduled + f.Cut
 	share := float64(f.Counted.Scheduled) / math.Max(1, float64(planned))
-	return rundir.Validity{
-		Name: ScheduleName, OK: planned > 0 && share >= offerShare,
-		Detail: fmt.Sprintf("%d of %d planned operations were offered, %.2f %% (at least %.0f %%)",
-			f.Counted.Scheduled, planned, 100*share, 100*offerShare),
+	detail := fmt.Sprintf("%d of %d planned operations were offered, %.2f %% (at least %.0f %%)",
+		f.Counted.Scheduled, planned, 100*share, 100*offerShare)
+	if f.CutFollowUps > 0 {
+		detail += fmt.Sprintf("; %d follow-ups did not become due within the drain", f.CutFollowUps)
 	}
+	return rundir.Validity{Name: ScheduleName, OK: planned > 0 && share >= offerShare, Detail: detail}
 }
 
 // reported is the distribution that the generator's own delays would falsify.

@@ -74,7 +74,7 @@ func (r *runner) breakSimulated(c *sim.Cluster, design string) ([]history.Window
 		role := !sut.Service(f.Target).Store()
 		switch {
 		case role && !judge.Feels(v, f):
-			w.Effects = fault.NoEffects
+			w.Effects = fault.NoEffects()
 			continue
 		case role && c.Replicas(f.Target) == nil:
 			return nil, fmt.Errorf("fault %q: the model of %s has no %s", f.Name, v.Name, f.Target)

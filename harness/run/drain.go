@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,9 @@ func (r *runner) drain(v sut.Variant, t *trial, inst sut.Instance, crew *deploy.
 	}
 	t.teller.phase(events.Settle)
 	limit := r.Scenario.Load.Drain.D()
-	if r.soft.Err() != nil {
-		limit = min(limit, interruptedDrain)
+	shortened := r.stopped() && interruptedDrain < limit
+	if shortened {
+		limit = interruptedDrain
 	}
 	began := time.Now()
 	counts, _ := own.(sut.Backlogger)
@@ -46,6 +48,9 @@ func (r *runner) drain(v sut.Variant, t *trial, inst sut.Instance, crew *deploy.
 			t.Overdue = fmt.Sprintf("%s after the load work was still pending (%s)",
 				time.Duration(t.DrainNS).Round(time.Millisecond), t.Pending)
 		}
+	}
+	if shortened && t.Pending != "" {
+		t.Unasked = cmp.Or(t.Unasked, "the run was interrupted before the drain's deadline")
 	}
 	return nil
 }

@@ -87,6 +87,9 @@ func TestCleanUp(t *testing.T) {
 	b.provider.closeErr = errBroken
 	b.finish(t).is(t, "good", rundir.Pass)
 	b.says(t, "stopping the stores: it is broken; stampede clean removes what is left")
+	if said := b.watcher.said(); strings.Count(said, "stopping the stores") != 1 {
+		t.Errorf("it is said otherwise than once: %s", said)
+	}
 	if !slices.Equal(g.stopped, []bool{false}) {
 		t.Errorf("the guard was stopped %v", g.stopped)
 	}

@@ -196,9 +196,8 @@ func first(names []string, name string) []string {
 	return append([]string{name}, rest...)
 }
 
-// leave stops the stores, or keeps them. What fails in it after the summary was written is told,
-// for it takes nothing back, unless the disk failed. An error of the disk, which a log may meet
-// again, is told once.
+// leave stops the stores, or keeps them. An error after the summary was written is logged, unless
+// it is the disk's. An error of the disk, which a log may meet again, is told once.
 func (r *runner) leave(err error) error {
 	if r.Kept != nil && err == nil && r.soft.Err() == nil {
 		if err := r.services.keep(); err != nil {
@@ -210,7 +209,7 @@ func (r *runner) leave(err error) error {
 	closing := r.services.close(r.hard)
 	switch {
 	case err == nil && closing != nil && !DiskFailed(closing):
-		r.Observer.Logf("stopping the stores: %v; stampede clean removes what is left", closing)
+		r.Observer.Logf("%v; stampede clean removes what is left", closing)
 		return nil
 	case DiskFailed(err) && DiskFailed(closing):
 		return err

@@ -117,9 +117,9 @@ func (r *runner) perform(slot rundir.Slot, t *trial) (err error) {
 	return r.exercise(slot, v, t, inst, place)
 }
 
-// cleaned is the error of a trial after a step of its clean-up. What fails after the final truth
-// was read says nothing about the design, so it is told and the trial is whole, unless the disk
-// failed, which may have what was recorded.
+// cleaned is the error of a trial after a step of its clean-up. An error after the final truth was
+// read says nothing about the design and is logged. An error of the disk counts, because the record
+// may be incomplete.
 func (r *runner) cleaned(slot rundir.Slot, err, failed error) error {
 	if err != nil || failed == nil || DiskFailed(failed) {
 		return errors.Join(err, failed)
@@ -173,8 +173,8 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *trial, inst sut.In
 	}
 	stores.tell(r.hard, t)
 	stopped := roles.Stop()
-	if errors.Is(stopped, deploy.ErrAtWork) {
-		return stopped // it changes what would be read
+	if errors.Is(stopped, deploy.ErrCutShort) {
+		return stopped // nobody knows what it would have left
 	}
 	t.teller.phase(events.Audit)
 	return errors.Join(stopped, r.audit(slot, inst))
@@ -187,11 +187,9 @@ func (p *place) openGauge(ctx context.Context, v sut.Variant) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	cfg := p.config
-	if p.targets != nil { // what it asks would be evidence of a fault that no client has met
-		cfg.PostgresURL, cfg.ReplicaURL, cfg.RedisURL = p.direct.PostgresURL, p.direct.ReplicaURL,
-			p.direct.RedisURL
-	}
+	cfg := p.config // directly: through a proxy its questions would prove faults that no client met
+	cfg.PostgresURL, cfg.ReplicaURL = p.direct.PostgresURL, p.direct.ReplicaURL
+	cfg.RedisURL = p.direct.RedisURL
 	gauge, err := v.Gauge(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("opening the gauge of %s: %w", v.Name, err)
@@ -394,7 +392,7 @@ func loadPlan(
 // fill keeps what the generator counted.
 func (t *trial) fill(res load.Result) {
 	t.Load, t.Generator = res.Load, res.Generator
-	t.Cut, t.Abandoned = res.Cut, res.Abandoned
+	t.Cut, t.CutFollowUps, t.Abandoned = res.Cut, res.CutFollowUps, res.Abandoned
 	t.MaxPacerLagNS, t.MaxBurst = res.MaxPacerLag.Nanoseconds(), res.MaxBurst
 	t.StartNS, t.LastDueNS = res.Start.Nanoseconds(), res.LastDue.Nanoseconds()
 	t.EndNS, t.Interrupted = res.End.Nanoseconds(), res.Stopped

@@ -90,7 +90,7 @@ func (w *workload) Follow(
 	switch {
 	case op.Kind == KindPublish:
 		return w.published(i, op, outcome, reply)
-	case op.Kind == KindCorrect && outcome != history.OK:
+	case op.Kind == KindCorrect && outcome == history.Unknown:
 		return again(op, saveAfter, op.Arg)
 	case op.Kind == KindLatest && w.publish.At(i) < w.p.Publishes:
 		return w.checked(i, op, outcome, reply)

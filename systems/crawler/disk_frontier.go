@@ -206,8 +206,8 @@ func (m *memory) address(ip string) *address {
 	return a
 }
 
-// lay lets an address rest until it may be asked, if there is anything to ask for: longer than it
-// rests already it never does.
+// lay lets an address rest until it may be asked, if there is anything to ask for. It may shorten a
+// rest, and never lengthens one.
 func (m *memory) lay(a *address) {
 	if a.busy || len(a.waiting) == 0 {
 		return

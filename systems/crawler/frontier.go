@@ -51,7 +51,7 @@ type rules struct {
 // task is a page that is to be fetched.
 type task struct {
 	URL      string
-	Seq      int64 // of its row, where there may be several
+	Seq      int64 // in which order it was heard of; of its row, where a page may have several
 	Priority int
 	Hops     int   // redirects that led to it, one after the other
 	Tries    int   // that failed, one after the other

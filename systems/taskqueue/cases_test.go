@@ -327,6 +327,14 @@ func jobCases() []verdictCase {
 			e.over(unique, "done", "", 10300*ms)
 			unknown(e.op(later))
 		}, ""},
+		{key, "two at once, and another operation was slow", fail, func(e *evidence) {
+			e.over(unique, "done", "", 10202*ms+1)
+			e.op(orphan).End = 20 * time.Second
+		}, `both had the key "same"`},
+		{key, "two at the end, the second of unknown outcome", fail, func(e *evidence) {
+			e.job(unique).EndedNS, e.job(later).EndedNS = 0, 0
+			unknown(e.op(later))
+		}, `both had the key "same"`},
 		{key, "one is admitted while a replayed one is live", fail, alive(9*time.Second, 10002*ms+1),
 			`job-1016 and job-1048 both had the key "same"`},
 		{key, "it may have waited for that", pass, alive(9*time.Second, 10002*ms), ""},

@@ -437,11 +437,14 @@ func uniqueKept(r *check.Run, a *Audit) func() {
 		for _, j := range a.Jobs {
 			r.Checked(1)
 			jobs[j.ID] = j
-			op, since := asked[j.ID], j.CreatedNS
+			op, created := asked[j.ID], j.CreatedNS
 			j.EndedNS = cmp.Or(j.EndedNS, math.MaxInt64)
-			if j.CreatedNS = j.EndedNS; op.Outcome == history.OK && replays[j.Job] == j.Replays {
-				since += int64(max(op.End, replayed[j.Job]+*slowest+grain) - op.Start)
-				j.CreatedNS = min(since, j.EndedNS)
+			j.CreatedNS = min(j.EndedNS, math.MaxInt64-1)
+			if op.Outcome == history.OK && replays[j.Job] == j.Replays {
+				if j.Replays > 0 {
+					op.End = max(op.End, replayed[j.Job]+*slowest+grain)
+				}
+				j.CreatedNS = min(created+int64(op.End-op.Start), j.CreatedNS)
 			}
 			if j.Unique != "" {
 				all = append(all, j)

@@ -24,7 +24,7 @@ CREATE TABLE documents (
 );
 
 -- Makes a change, and returns its number; 0 if its version is not above the document's. A repeat of
--- the document's last change changes nothing.
+-- the document's last change changes nothing and returns its number.
 CREATE FUNCTION change(
     a_doc bigint, a_version bigint, a_deleted boolean,
     a_title text, a_tags text, a_description text, a_body text, a_terms tsvector

@@ -28,7 +28,7 @@ const (
 
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
-	// ErrStale: the version is not above the one that is known of the document.
+	// ErrStale: the version is not above the document's, and the change no repeat of the newest one.
 	ErrStale = sut.Refusal("stale_version", "a newer version of the document is known")
 	// ErrUnavailable: the index cannot be read now, or another process has it open.
 	ErrUnavailable = sut.Refusal("unavailable", "the index cannot be used now")
@@ -107,7 +107,7 @@ func API() *api.Table[Library] {
 			api.Op(KindDelete, "DELETE /v1/documents/{doc}", Library.Delete, api.About{
 				Summary: "Delete a document.",
 				Detail: "One that is not there is deleted too: only a higher version brings it back. A " +
-					"repeat is answered as the first time.",
+					"repeat of the document's newest change is answered as the first time.",
 				Reply: "No search of this generation or a later one finds it."}),
 			api.Op(KindSearch, "GET /v1/search", Library.Search, api.About{
 				Summary: "Find documents.", Reply: "The best ones, as of some generation.",

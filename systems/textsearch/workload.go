@@ -127,7 +127,7 @@ func (w *workload) question(i uint64) SearchRequest {
 		}
 	case 4:
 		q.Query, q.Mode = body[at]+" "+firstOf(body[at+1], 3), analysis.Prefix
-		if r.IntN(4) == 0 { // of many markers, at last of more than a prefix may stand for
+		if r.IntN(4) == 0 { // with which many markers begin, in the end more than MaxPrefixed
 			q.Query = firstOf(title[len(title)-1], 2)
 		}
 	case 5:

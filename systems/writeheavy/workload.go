@@ -43,6 +43,7 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	w.batch, w.down, w.size, w.poison = s.Coin(), s.Coin(), s.Coin(), s.Coin()
 	w.class, w.read, w.when = s.Coin(), s.Coin(), s.Coin()
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindAdd, KindBatch}}
+	w.pause = s.Coin()
 	if s.Err() != nil {
 		return nil, fmt.Errorf("writeheavy workload: %w", s.Err())
 	}
@@ -55,7 +56,7 @@ type workload struct {
 	table       *api.Table[Counters]
 	keys, users keys.Source
 
-	batch, down, size, poison, class, read, when keys.Coin
+	batch, down, size, poison, class, read, when, pause keys.Coin
 }
 
 // Kinds lists the operation kinds, the main one first.
@@ -109,7 +110,8 @@ func (w *workload) Follow(
 		req := ReadRequest{ID: op.ID | slotRead, Key: w.record(op.ID).Key,
 			Reader: 1 + uint64(w.when.At(op.ID)*float64(w.p.Readers))}
 		return []sut.FollowUp{{Op: w.table.Op(KindRead, req),
-			After: time.Duration(max(1, (2*w.size.At(op.ID)-1)*float64(w.p.readWithin())))}}
+			// A nanosecond at least: in virtual time the add has ended before that.
+			After: time.Duration(max(1, (2*w.pause.At(op.ID)-1)*float64(w.p.readWithin())))}}
 	}
 	return nil
 }

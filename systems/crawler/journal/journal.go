@@ -167,8 +167,10 @@ func (j *Journal) write() {
 // Close writes what is in the queue and gives the journal back.
 func (j *Journal) Close() error {
 	j.mu.Lock()
-	j.closed = true
-	close(j.more)
+	if !j.closed {
+		j.closed = true
+		close(j.more)
+	}
 	j.mu.Unlock()
 	<-j.done
 	return errors.Join(j.failed, j.log.Close())

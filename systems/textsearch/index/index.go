@@ -37,7 +37,8 @@ const (
 	B  = 0.75
 )
 
-// ErrStale is of a change whose version is not above the document's, or the deleted document's.
+// ErrStale is of a change whose version is not above the document's, or the deleted document's, and
+// that is no repeat of its newest change.
 var ErrStale = errors.New("a document's version is not above the one that is known")
 
 // ErrClosed is of an index that was closed, or that has failed to write: what was not acknowledged
@@ -151,8 +152,8 @@ func requested(c change) *request {
 	return r
 }
 
-// Index is an index that is open. One goroutine, run, makes all changes, and publishes views of
-// them; it writes the log for all who wait at once. Segments are written by others.
+// Index is an index that is open. One goroutine, run, makes all changes, and publishes snapshots
+// of them; it writes the log for all who wait at once. Segments are written by others.
 type Index struct {
 	opt      Options
 	files    files

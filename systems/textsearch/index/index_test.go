@@ -255,8 +255,10 @@ func TestWrong(t *testing.T) {
 // merging replaces the last segment's documents while it is merged with two others, and compares.
 // The output is too large to be merged with the segments of what replaces them.
 func merging(t fatal, x *Index, o *oracle, r *rand.Rand) {
+	ready := make(chan bool) // closed once the last put is over, which a full memory does not wait for
 	x.opt.Passed = func(place string) {
 		for doc := uint64(20); place == PlaceMerging && doc < 30; doc++ {
+			<-ready
 			text := someDocument(r)
 			if _, err := x.Change(context.Background(), doc, 2, text); err == nil {
 				o.change(doc, 2, text)
@@ -265,12 +267,14 @@ func merging(t fatal, x *Index, o *oracle, r *rand.Rand) {
 	}
 	for doc := range uint64(30) {
 		put(t, x, o, doc, 1, someDocument(r))
+		if doc == 29 {
+			close(ready)
+		}
 		if doc%10 == 9 {
 			mustFlush(t, x)
 		}
 	}
-	s := x.Snapshot()
-	compare(t, s, o, r, 20)
+	compare(t, x.Snapshot(), o, r, 20)
 }
 
 // searching makes long lists and searches them.

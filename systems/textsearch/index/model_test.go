@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -53,6 +54,7 @@ type fatal interface {
 // Get is what the snapshot knows of a document: the version of its newest change, and whether it is
 // there or was deleted by that.
 func (s *Snapshot) Get(doc uint64) (version uint64, there bool) {
+	defer runtime.KeepAlive(s)
 	for i := range s.leaves {
 		l := &s.leaves[i]
 		if l.seg == nil {

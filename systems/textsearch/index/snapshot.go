@@ -7,8 +7,8 @@ import (
 	"github.com/blevesearch/vellum"
 )
 
-// leaf is a part of a view: the entries of a segment, or the first of a memory. It does not change;
-// but the goroutine that writes has a copy that does, until it publishes that.
+// leaf is a part of a snapshot: the entries of a segment, or the first of a memory. It does not
+// change; but the goroutine that writes has a copy that does, until it publishes that.
 type leaf struct {
 	seg *segment
 	mem *memory

@@ -280,7 +280,7 @@ func (f *follower) search(ctx context.Context, req SearchRequest) (found Found, 
 			if err != nil {
 				return err
 			}
-			q.Must[i].Terms = append(g.Terms, more...)
+			q.Must[i].Terms = slices.Concat(g.Terms, more)
 		}
 		asked := bleveQuery(q)
 		if asked == nil {

@@ -243,8 +243,8 @@ func (c *Crew) Metered() (list []env.Metered) {
 	return list
 }
 
-// ErrCutShort is of a role or server that went on after it was told to stop, or that was killed and
-// by no fault. The design need not answer for what it held then, or still does.
+// ErrCutShort is the error of a role or server that kept running after a request to stop, or that
+// something other than a fault killed. A loss of what it held cannot be attributed to the design.
 var ErrCutShort = errors.New("cut short")
 
 // Stop ends all that was started, in an orderly way where that takes less than

@@ -141,8 +141,8 @@ func (s Schedule) until(ctx context.Context, offset time.Duration) bool {
 	return sut.Pause(ctx, offset-s.now())
 }
 
-// NoEffects are those of a fault that struck nothing: it kills nobody, whereas a fault without
-// effects counts as a death.
+// NoEffects are the effects of a fault that did not happen. check.Deaths counts a fault without
+// effects as one death.
 func NoEffects() json.RawMessage { return json.RawMessage("{}") }
 
 // run runs one fault.

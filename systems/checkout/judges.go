@@ -248,9 +248,10 @@ func toldRight() check.Clause {
 	})
 }
 
-// mayBeOpen is the clause that a user who is told of another attempt at a product may have an open
-// one, of another join that was not refused. It is over if the user was told, a repair lag before
-// the denied join or earlier, that it ended without a unit, and no fault struck since then.
+// mayBeOpen is the clause about already_joined: the user must have another join of the product that
+// was not refused and whose attempt may be open. An attempt is over if a poll or a leave answered,
+// at least a repair lag before the denied join, that it ended without a unit, and no fault struck
+// since then.
 func mayBeOpen(r *check.Run) func() {
 	joins, ended := map[[2]string][]check.Fact{}, map[string]time.Duration{}
 	var denied []history.Record

@@ -311,8 +311,9 @@ func (j *judged) keptBy(key string) time.Duration {
 
 // overlapped asks for requests at the same time.
 func (j *judged) overlapped() {
-	j.Need(j.raced >= 20, "%d requests were under way while another one was; at least 20 are needed",
-		j.raced)
+	const least = 20
+	j.Need(j.raced >= least, "%d requests were under way while another one was; at least %d are "+
+		"needed", j.raced, least)
 }
 
 // opOf is a seed that leads to a page, or else to its host.

@@ -190,7 +190,10 @@ func (j *judged) clocks() {
 }
 
 func (j *judged) mostFetched(page web.Page) int64 {
-	return 1 + int64(j.p.Recrawls*count(page.News))
+	if page.News {
+		return int64(1 + j.p.Recrawls)
+	}
+	return 1
 }
 
 // early looks for pages that were fetched again too soon. Only where a design kept every answer is

@@ -37,8 +37,8 @@ type Group struct {
 	Prefix string
 }
 
-// Prefixed are those of some terms, which all begin with a prefix, that it stands for (see Group);
-// has says whether a document has a term.
+// Prefixed sorts terms that begin with a prefix, and returns those that the prefix stands for (see
+// Group). has reports whether a document has a term.
 func Prefixed(terms []string, has func(term string) bool) (list []string) {
 	slices.SortFunc(terms, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))

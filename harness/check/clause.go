@@ -85,8 +85,10 @@ func readOnce(
 	for i, v := range invariants {
 		runs[i] = &Run{Collect(ctx, v.name, h), facts, subject, visits}
 		for _, clause := range v.clauses {
+			runs[i].resting = false // that is said of one clause
 			if end := clause(runs[i]); end != nil {
-				ends[i] = append(ends[i], end)
+				resting := runs[i].resting
+				ends[i] = append(ends[i], func() { runs[i].resting = resting; end() })
 			}
 		}
 	}

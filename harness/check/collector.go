@@ -44,7 +44,7 @@ type Collector struct {
 	// whether it is Late or Unfinished.
 	proof     [][]uint64
 	excusable []bool
-	// resting: what is violated from now on is said of a system at rest.
+	// resting: what a clause violates from now on is said of a system at rest.
 	resting bool
 	// kinds are those that have Parts.
 	kinds []Kind
@@ -121,7 +121,7 @@ func (c *Collector) Violate(ops []uint64, format string, args ...any) {
 	c.ViolateAt(0, ops, format, args...)
 }
 
-// AtRest says that what is looked at from now on must be so when everything is at rest, and
+// AtRest says that what a clause looks at from now on must be so when everything is at rest, and
 // may be otherwise before: Violate is Unfinished then. ViolateAt is of a moment, and stays.
 func (c *Collector) AtRest() { c.resting = true }
 

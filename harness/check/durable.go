@@ -150,9 +150,6 @@ func AckedDurable(e Effects) Clause {
 			r.SeeParts(e.Kind, func(rec *history.Record) { c.sameThing(r, rec) })
 		}
 		return func() {
-			if e.AtRest {
-				r.AtRest()
-			}
 			var losses []Loss
 			if e.Losses != nil {
 				var err error
@@ -160,7 +157,13 @@ func AckedDurable(e Effects) Clause {
 					r.Fail("%v", err)
 				}
 			}
-			c.durable(r, excused, losses)
+			missing := c.durable(r, excused, losses)
+			if e.AtRest {
+				r.AtRest()
+			}
+			for _, m := range missing {
+				r.Violate([]uint64{m.op}, "%v but has no effect at the end", m)
+			}
 		}
 	})
 }
@@ -177,7 +180,10 @@ func (c *comparison) sameThing(r *Run, rec *history.Record) {
 	}
 }
 
-func (c *comparison) durable(r *Run, excused func(op uint64) bool, losses []Loss) {
+// durable judges the rows of what was acknowledged, and returns what has none.
+func (c *comparison) durable(
+	r *Run, excused func(op uint64) bool, losses []Loss,
+) (missing []missingAck) {
 	r.Checked(c.acked)
 	r.AllowedUnknown(c.unsure)
 	r.Need(c.acked > 0, "no operation was acknowledged")
@@ -186,7 +192,6 @@ func (c *comparison) durable(r *Run, excused func(op uint64) bool, losses []Loss
 			r.Violate([]uint64{s.op}, "%s", s.text)
 		}
 	}
-	var missing []missingAck
 	for _, m := range slices.SortedFunc(maps.Values(c.missing), func(a, b missingAck) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.op, b.op))
 	}) {
@@ -200,9 +205,7 @@ func (c *comparison) durable(r *Run, excused func(op uint64) bool, losses []Loss
 	for _, l := range losses {
 		missing = r.accept(l, missing, int64(c.acked))
 	}
-	for _, m := range missing {
-		r.Violate([]uint64{m.op}, "%v but has no effect at the end", m)
-	}
+	return missing
 }
 
 // NoPhantom is the clause that every row was asked for, by its owner and for its key, in an

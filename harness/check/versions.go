@@ -59,9 +59,10 @@ func (c *Collector) VersionsInOrder(thing string, changes []VersionChange) (pair
 }
 
 // Freshness requires that changes are seen when it was promised. A promise of at once is kept
-// whatever happens. A later one may be late until a fault that began before it was due is over,
-// and for five seconds, Notice and the promised time after that; beyond, it is a promise of time:
-// see LateAt. A replica that lags is no such fault: who promises must know how old its data is.
+// whatever happens. A later one may be late, and what was seen may be gone for a while, because of
+// a fault: until that is over, and for five seconds, Notice and the promised time after that;
+// beyond, it is a promise of time: see LateAt. A replica that lags is no such fault: who promises
+// must know how old its data is.
 type Freshness struct {
 	*Collector
 	// Notice is how long readers of a log need to notice that one of them is gone.
@@ -109,15 +110,27 @@ func (f *Freshness) due(v VersionChange) time.Duration {
 	return v.End + v.Within + f.Slack
 }
 
-// excused is until when a change need not be seen because of faults.
-func (f *Freshness) excused(v VersionChange) time.Duration {
+// excused is until when a change need not be seen because of a fault.
+func (f *Freshness) excused(v VersionChange, w history.Window) time.Duration {
+	return w.Over() + 5*time.Second + f.Notice + f.due(v) - v.End
+}
+
+// owed is from when on a change has to be seen, unless a fault comes after that.
+func (f *Freshness) owed(v VersionChange) time.Duration {
 	until := f.due(v)
 	for _, w := range f.faults {
-		if over := w.Over() + 5*time.Second + f.Notice; w.Start <= until && over >= v.End {
-			until = max(until, over+f.due(v)-v.End)
+		if excused := f.excused(v, w); w.Start <= until && excused >= f.due(v) {
+			until = max(until, excused)
 		}
 	}
 	return until
+}
+
+// shaken says whether a change may be missing from what was shown because of a fault.
+func (f *Freshness) shaken(v VersionChange, at VersionSight) bool {
+	return slices.ContainsFunc(f.faults, func(w history.Window) bool {
+		return w.Start <= at.End && at.Start <= f.excused(v, w)
+	})
 }
 
 // promised is a change, and from when on it must be seen.
@@ -141,7 +154,7 @@ func (f *Freshness) Look(thing string, changes []VersionChange, shown []VersionS
 		case v.Within == 0:
 			acked = append(acked, promised{v, v.End})
 		default:
-			acked = append(acked, promised{v, f.excused(v)})
+			acked = append(acked, promised{v, f.owed(v)})
 		}
 	}
 	f.count(acked, shown)
@@ -170,7 +183,7 @@ func (f *Freshness) Look(thing string, changes []VersionChange, shown []VersionS
 		case v < now.Version:
 			f.ViolateAt(at.End, []uint64{now.Op, at.Op}, "%s was shown version %d from %v on, and %d "+
 				"was acknowledged at %v as visible", thing, v, at.Start, now.Version, now.End)
-		case v < later.Version:
+		case v < later.Version && !f.shaken(later.VersionChange, at):
 			f.LateAt(at.End, []uint64{later.Op, at.Op}, "%s was shown version %d from %v on, and %d "+
 				"was acknowledged at %v, to be visible within %v", thing, v, at.Start, later.Version,
 				later.End, later.Within)

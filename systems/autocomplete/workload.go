@@ -64,7 +64,7 @@ type workload struct {
 func words() []string {
 	return strings.Fields("tea car cart care café chair cheap cheese city coffee cook country dark " +
 		"dinner dress east easy fast film flight flower food garden green hotel house island jacket " +
-		"kitchen köln lamp london")
+		"kitchen köln lamp london Tea Cart")
 }
 
 // phrase is the text of a phrase: its number, with words as digits.

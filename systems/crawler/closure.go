@@ -17,11 +17,13 @@ import (
 //
 // Two things depend on the order in which a crawler goes. A host has more pages than may be
 // fetched: then which ones is its own affair, as long as there are so many. And rules that change
-// forbid what others were allowed: then a page may be either.
+// forbid what others were allowed: then a page may be either, and what an answer leads to that
+// nobody kept need not be known.
 
 // closure is the set of pages that follow from what was fetched.
 type closure struct {
 	from map[string]string // a page that leads to each; "" of a seed
+	must map[string]bool   // one whose answer was kept, or a robots.txt, leads to each
 	root map[string]string // a seed that leads to each
 	host map[string]string // and one that leads to each host
 	hops map[string]int    // the fewest redirects that lead there
@@ -30,8 +32,8 @@ type closure struct {
 
 // follow follows all links from the seeds on.
 func (j *judged) follow() *closure {
-	c := &closure{map[string]string{}, map[string]string{}, map[string]string{}, map[string]int{},
-		map[string]bool{}}
+	c := &closure{map[string]string{}, map[string]bool{}, map[string]string{}, map[string]string{},
+		map[string]int{}, map[string]bool{}}
 	counts := map[string]int{}
 	for key := range j.rows {
 		host := hostOf(key)
@@ -47,6 +49,8 @@ func (j *judged) follow() *closure {
 		if c.from[key] == "" {
 			c.from[key] = from
 		}
+		row := j.rows[from]
+		c.must[key] = c.must[key] || strings.HasSuffix(from, "/robots.txt") || row != nil && row.Fetched > 0
 		if known && old <= hops {
 			return
 		}
@@ -101,7 +105,7 @@ func allFetched(j *judged) {
 	for _, key := range slices.Sorted(maps.Keys(c.hops)) {
 		row := j.rows[key]
 		if row == nil { // a seed of unknown outcome may be lost; acknowledged ones are never too many
-			if j.acked[key] != 0 || c.from[key] != "" && !c.full[hostOf(key)] {
+			if j.acked[key] != 0 || c.must[key] && !c.full[hostOf(key)] {
 				j.Unfinished(j.opOf(key), "nobody has heard of %s, to which %s leads", key,
 					cmp.Or(c.from[key], "a seed"))
 			}
@@ -122,9 +126,12 @@ func allFetched(j *judged) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(j.pages)) {
 		if j.rows[key] == nil && !strings.HasSuffix(key, "/robots.txt") {
-			j.Violate(nil, "%s was asked for, and is not known", key)
+			j.Unfinished(nil, "%s was asked for, and is not known", key)
 		}
 	}
+	j.Need(j.hasty == 0, "%d pages were given up because the web did not answer, and it would have "+
+		"answered in less than half of %v: either nobody waited or the machine was late", j.hasty,
+		j.p.FetchTimeout.D())
 	for _, state := range []string{done, moved, disallowed, failed} {
 		j.Need(states[state] > 0, "no page is %s", state)
 	}
@@ -163,13 +170,18 @@ func (j *judged) wrong(key string, row *PageRow) string {
 	return ""
 }
 
-// vain says whether a page was asked for as often in vain as it may be.
+// vain says whether a page was asked for as often in vain as it may be. It notes whether that is
+// so only because clients left before a web that would have answered soon.
 func (j *judged) vain(key string) bool {
 	page, _ := j.shape.Find(key)
-	n := 0
+	host, _ := j.shape.Number(hostOf(key))
+	soon := j.shape.Answers(host) && j.shape.Takes(host) <= j.p.FetchTimeout.D()/2
+	n, left := 0, 0
 	for _, e := range j.pages[key] {
 		n += count(!answered(e) || page.Torn || j.gaveUp(e))
+		left += count(soon && e.Status == 0 && !page.Torn && len(j.reasons(e)) == 0)
 	}
+	j.hasty += count(n >= j.p.Attempts && n-left < j.p.Attempts)
 	return n >= j.p.Attempts
 }
 
@@ -188,7 +200,7 @@ func stateOf(page web.Page, is bool) string {
 	return done
 }
 
-// withinLimits looks for requests that should not have been made, and bodies that are too large. Of
+// withinLimits looks for requests that should not have been made. Of
 // requests in vain there may be twice as many as attempts: one that is noted after the lease, on a
 // slow machine, is made again. A robots.txt may be tried anew, once it was given up for a while.
 func withinLimits(j *judged) {
@@ -217,17 +229,16 @@ func withinLimits(j *judged) {
 			j.Violate(j.opOf(key), "%s was asked for %d times in vain, and is to be given up after %d", key,
 				vain, j.p.Attempts)
 		}
+		most := int64(j.p.Attempts) * j.mostFetched(page)
+		if row := j.rows[key]; row != nil && row.Failed > most {
+			j.Violate(j.opOf(key), "%s is said to have been asked for %d times in vain, and is to be given "+
+				"up after %d", key, row.Failed, most)
+		}
 		tried = tried || page.Huge || page.Bomb
 	}
 	for _, host := range slices.Sorted(maps.Keys(pages)) {
 		if most := j.p.PerHost + seeds[host]; pages[host] > most {
 			j.Violate(nil, "%d pages of %s were asked for, and %d may be", pages[host], host, most)
-		}
-	}
-	for _, b := range j.Bodies {
-		if b.Bytes > int64(j.p.MaxBytes) {
-			j.Violate(nil, "the body %.12s has %d bytes, and %d may be read", b.Hash, b.Bytes,
-				j.p.MaxBytes)
 		}
 	}
 	j.Need(tried, "no page was larger than may be read")

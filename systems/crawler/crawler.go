@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"stampede/harness/api"
+	"stampede/harness/bounds"
 	"stampede/harness/sut"
 	"stampede/systems/crawler/web"
 )
@@ -202,6 +203,20 @@ func DefaultParams() Params {
 		Delay:  ms(50), FetchTimeout: ms(1000), RobotsTTL: ms(5000), Attempts: 5,
 		RetryPause: ms(100), Recrawls: 1, RecrawlAfter: ms(1500), Workers: 16, Lease: ms(5000),
 		PerIsland: 5, Twice: 0.3}
+}
+
+// Validate returns every bad field at once, each named as in a scenario, or nil.
+func (p Params) Validate() error {
+	err := bounds.Check(p)
+	if least := 2000 + 200*p.Pages; err == nil && p.MaxBytes < least {
+		err = fmt.Errorf("max_bytes: expected at least %d, which the first page of a host may have, got %d",
+			least, p.MaxBytes)
+	}
+	if err == nil && p.Lease < 2*p.FetchTimeout {
+		err = fmt.Errorf("lease: expected at least twice fetch_timeout (%v), got %v", p.FetchTimeout,
+			p.Lease)
+	}
+	return err
 }
 
 // Web is the shape of the web.

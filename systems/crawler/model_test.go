@@ -75,6 +75,10 @@ func (s *spider) Do(op history.Op, answer func(history.Reply, error)) {
 
 // Seed makes a page known.
 func (s *spider) Seed(_ context.Context, req crawler.SeedRequest) (crawler.Seeded, error) {
+	host, _ := web.Split(strings.TrimPrefix(req.URL, "http://"))
+	if _, is := s.shape.Number(host); !is {
+		return crawler.Seeded{}, crawler.ErrNoPage
+	}
 	s.seeds[req.ID] = req.URL
 	s.add(strings.TrimPrefix(req.URL, "http://"), 0, true)
 	return crawler.Seeded{URL: req.URL}, nil

@@ -112,7 +112,7 @@ func (j *judged) unkept(ips map[string]*unkept, key string, good []*web.Exchange
 	}
 	if lost > excused {
 		u.lost -= lost - excused
-		j.Violate(j.opOf(key), "%d answers of the web for %s were not kept; %d were under way when "+
+		j.Unfinished(j.opOf(key), "%d answers of the web for %s were not kept; %d were under way when "+
 			"something broke", lost, key, excused)
 	}
 }
@@ -123,7 +123,7 @@ func (j *judged) unkept(ips map[string]*unkept, key string, good []*web.Exchange
 func (j *judged) bounded(ips map[string]*unkept, all int) {
 	for _, ip := range slices.Sorted(maps.Keys(ips)) {
 		if u := ips[ip]; u.lost > len(u.reasons) {
-			j.Violate(j.opOf(u.key), "%d answers of address %s were not kept, one of them for %s; %d were "+
+			j.Unfinished(j.opOf(u.key), "%d answers of address %s were not kept, one of them for %s; %d were "+
 				"under way when something broke", u.lost, ip, u.key, len(u.reasons))
 		}
 	}
@@ -133,7 +133,7 @@ func (j *judged) bounded(ips map[string]*unkept, all int) {
 		excess += (deaths + len(j.heard)*count(broke)) * j.p.Workers
 	}
 	if all > excess {
-		j.Violate(nil, "%d answers of the web were not kept; %d requests at most were under way when "+
+		j.Unfinished(nil, "%d answers of the web were not kept; %d requests at most were under way when "+
 			"something broke", all, excess)
 	}
 }

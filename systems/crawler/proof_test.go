@@ -24,7 +24,7 @@ func proof() suttest.Proof[*evidence] {
 				"raise at_ns of log", "lower at_ns of log", "raise seen_ns of log", "lower seen_ns of log"},
 		},
 		Absent: map[string][]string{
-			"none is refused":    {"invent look", "invent seed"},
+			"no look is refused": {"invent look"},
 			"there is one agent": {"exchange agent of log"},
 		},
 	},
@@ -156,6 +156,23 @@ func TestClauses(t *testing.T) {
 			}
 		})
 	}
+	// Of a chain only the first page is known, and its answer was kept so often.
+	unlinked := func(kept int64) func(*evidence) {
+		return func(e *evidence) {
+			further := func(key string) bool {
+				return strings.Contains(key, "/chain/1/") && !strings.HasSuffix(key, "/0")
+			}
+			e.Audit.Pages = slices.DeleteFunc(e.Audit.Pages,
+				func(r crawler.PageRow) bool { return further(r.URL) })
+			e.Audit.Log = slices.DeleteFunc(e.Audit.Log,
+				func(x web.Exchange) bool { return further(x.Key) })
+			for i := range e.Audit.Pages {
+				if r := &e.Audit.Pages[i]; strings.HasSuffix(r.URL, "/chain/1/0") {
+					r.Fetched = kept
+				}
+			}
+		}
+	}
 	noPage := func(record int) func(*evidence) {
 		return func(e *evidence) { suttest.Deny(&e.Records[record], crawler.ErrNoPage) }
 	}
@@ -188,6 +205,11 @@ func TestClauses(t *testing.T) {
 			e.Records = append(e.Records, none)
 			noPage(len(e.Records) - 1)(e)
 		}, ""},
+		{crawler.SeedsKept, "what is no page is taken", check.Broken, func(e *evidence) {
+			none := e.Records[0]
+			none.Op = crawler.API().Op(crawler.KindSeed, crawler.SeedRequest{ID: 9, URL: "ftp://h0.test/"})
+			e.Records = append(e.Records, none)
+		}, "ftp://h0.test/ is no page, and was taken as one"},
 		{crawler.SeedsKept, "all but one wait for ever", check.Undecided, func(e *evidence) {
 			e.P.Lease, e.P.FetchTimeout = 1, 1
 			one := ""
@@ -209,6 +231,17 @@ func TestClauses(t *testing.T) {
 
 		{crawler.AllFetched, "one is not known", check.Broken, none("disallowed"), "nobody has heard " +
 			"of"},
+		{crawler.AllFetched, "one to which an answer leads that was kept", check.Broken, unlinked(1),
+			"nobody has heard of"},
+		{crawler.AllFetched, "one to which only an answer leads that was not", check.Held, unlinked(0),
+			""},
+		{crawler.AllFetched, "nobody waited for one", check.Undecided,
+			row("done", func(e *evidence, r *crawler.PageRow) {
+				r.State = "failed"
+				for range e.P.Attempts {
+					request(web.Exchange{Key: strings.TrimPrefix(r.URL, "http://")})(e)
+				}
+			}), "either nobody waited or the machine was late"},
 		{crawler.AllFetched, "one is not fetched", check.Broken,
 			row("done", func(_ *evidence, r *crawler.PageRow) { r.State = "waiting" }),
 			"it should be done"},
@@ -322,9 +355,8 @@ func TestClauses(t *testing.T) {
 			request(web.Exchange{Key: "h0.test/chain/1/6", Status: 302}), "within 5 redirects"},
 		{crawler.WithinLimits, "twice as often in vain as may be", check.Held, inVain(10), ""},
 		{crawler.WithinLimits, "more often in vain", check.Broken, inVain(11), "11 times in vain"},
-		{crawler.WithinLimits, "a body", check.Broken, func(e *evidence) {
-			e.Audit.Bodies[0].Bytes = 1e6
-		}, "1000000 bytes"},
+		{crawler.WithinLimits, "more often in vain, as is said", check.Broken,
+			row("failed", func(_ *evidence, r *crawler.PageRow) { r.Failed = 6 }), "6 times in vain"},
 		{crawler.WithinLimits, "no log", check.Undecided, noLog, "no log"},
 
 		{crawler.StoredAsServed, "another body", check.Broken, func(e *evidence) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"sync"
 
 	"stampede/harness/sut"
 	"stampede/systems/crawler/web"
@@ -18,7 +19,7 @@ type foreign struct {
 	server
 	params Params
 	folder string
-	stop   func() error // nil before Prepare
+	stop   func() error // once; nil before Prepare
 }
 
 // server is what the harness asks of an instance of the API somewhere else.
@@ -55,18 +56,24 @@ func (f *foreign) Prepare(ctx context.Context) error {
 		return err
 	}
 	reset := begin.(ResetRequest)
-	if reset.Proxy, f.stop, err = web.Start(ctx, f.params.Web(), f.folder); err != nil {
+	proxy, stop, err := web.Start(ctx, f.params.Web(), f.folder)
+	if err != nil {
 		return err
 	}
+	reset.Proxy, f.stop = proxy, sync.OnceValue(stop)
 	return f.Reset(ctx, reset)
 }
 
-// Audit asks the server, and adds the web's log.
+// Audit asks the server, and adds the web's log once the web has ended: then it has all requests,
+// and nothing is answered that the server could not tell of.
 func (f *foreign) Audit(ctx context.Context) (json.RawMessage, error) {
 	told, err := f.server.Audit(ctx)
 	var all map[string]json.RawMessage
 	if err != nil || f.stop == nil || json.Unmarshal(told, &all) != nil || all == nil {
 		return told, err // the judges reject a malformed audit
+	}
+	if err := f.stop(); err != nil {
+		return nil, err
 	}
 	log, err := web.ReadLog(f.folder)
 	if err != nil {

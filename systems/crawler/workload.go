@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"stampede/harness/api"
-	"stampede/harness/bounds"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -25,7 +24,7 @@ const lookEvery = 400 * time.Millisecond
 // NewWorkload makes the operations as a pure function of the seed. Scheduled operations are seeds:
 // pages of one island, and later of the next.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := bounds.Check(p); err != nil {
+	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("crawler parameters: %w", err)
 	}
 	s := keys.NewStreams(seed)
@@ -54,8 +53,12 @@ func (w *workload) Op(i uint64) history.Op {
 		Priority: int(w.priorities.At(i))})
 }
 
-// url is the page of seed i.
+// url is the page of seed i. Now and then it is none.
 func (w *workload) url(i uint64) string {
+	if none := []string{"ftp://h0.test/", "http://me@h0.test/", "http://h0.test:81/",
+		"http://nowhere.test/"}; i%20 == 19 {
+		return none[i/20%uint64(len(none))]
+	}
 	shape := w.p.Web()
 	island := int(i / uint64(w.p.PerIsland) % uint64(shape.Islands()))
 	return "http://" + shape.Chosen(island, w.draws.At(i))

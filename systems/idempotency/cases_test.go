@@ -131,6 +131,9 @@ func chargeCases() []verdictCase {
 		{once, "nobody overlaps", maybe, func(e *evidence) {
 			e.op(annsCharge).Start, e.op(annsCharge).End = 500*ms, 510*ms
 		}, "8 requests overlapped another one with their key"},
+		{once, "one of two was turned away", maybe, func(e *evidence) {
+			suttest.Deny(e.op(annsCharge), sut.ErrRefused)
+		}, "8 requests overlapped"},
 		{once, "no audit", maybe, noAudit, "audit"},
 
 		{kept, "a charge of unknown outcome", pass, func(e *evidence) { unknown(e.op(annsReuse)) }, ""},
@@ -154,6 +157,11 @@ func chargeCases() []verdictCase {
 			e.Audit.Charges[5].Amount = 7
 			unknown(e.op(annsReuse))
 		}, "operation 10 asked for 102, and 7 was charged"},
+		{kept, "another amount, the second time", fail, func(e *evidence) {
+			c := e.Audit.Charges[1]
+			c.Receipt, c.Amount = "receipt-b", 7
+			e.Audit.Charges = append(e.Audit.Charges, c)
+		}, "operation 16 asked for 100, and 7 was charged"},
 		{kept, "another customer is named", fail, func(e *evidence) {
 			e.op(annsReuse).Reply.Body = []byte(`{"customer":"eve"}`)
 		}, "operation 10 asked for 102 of customer-1, and was told 102 of eve"},
@@ -244,6 +252,11 @@ func keyCases() []verdictCase {
 	gone := func(after time.Duration) func(*evidence) {
 		return key(0, func(k *idempotency.KeyRow) { k.GoneNS = k.DoneNS + int64(after) })
 	}
+	early := func(by time.Duration) func(*evidence) {
+		return func(e *evidence) {
+			e.Audit.Charges[0].AtNS = e.Audit.Keys[0].DoneNS + int64(by)
+		}
+	}
 	return []verdictCase{
 		{stuck, "a request was given up", fail, state("started"), "left at rest"},
 		{stuck, "charged, and nobody was told", fail, state("charged"), "left at rest"},
@@ -277,6 +290,13 @@ func keyCases() []verdictCase {
 			k.DoneNS += int64(ms)
 			e.Audit.Keys = append(e.Audit.Keys, k)
 		}, "2 at once, of at most 1"},
+		{time1, "kept a moment before the charge, by a coarse clock", pass, early(ms), ""},
+		{time1, "kept before the charge", fail, early(ms + 1), "operation 8 was charged 1ms after its"},
+		{time1, "charged again, and nobody was answered before", fail, func(e *evidence) {
+			e.Audit.Keys = e.Audit.Keys[1:]
+			unknown(&e.Records[0])
+			unknown(&e.Records[1])
+		}, "for operation 8, and again for operation 10, and the first has no answer"},
 		{time1, "used again, and not answered yet", pass, func(e *evidence) {
 			e.Audit.Keys = append(e.Audit.Keys, idempotency.KeyRow{ID: bobsCharge + 2, Key: "key-2",
 				State: "started"})

@@ -24,6 +24,9 @@ const (
 	KeptForItsTime   = "kept-for-its-time"
 )
 
+// grain is the coarsest resolution of the store's clock.
+const grain = time.Millisecond
+
 // leastTogether is how many requests must overlap another one with their key.
 const leastTogether = 10
 
@@ -49,13 +52,13 @@ func invariants(p Params) []check.Invariant {
 			"was made", check.Quiescent(keyFact, started, charged),
 			check.Agree(check.Pair{A: keyFact, B: chargeFact, Subset: true,
 				By: check.ByOp | check.ByKey | check.ByName, OfA: answered})),
-		s.State(KeptForItsTime, "every acknowledged answer is kept, once, for its time, and then "+
-			"forgotten",
+		s.State(KeptForItsTime, "every acknowledged answer is kept, once, from its charge on and for "+
+			"its time, and then forgotten",
 			check.AckedDurable(check.Effects{Table: keyFact, Kind: check.Named(KindCharge)}),
 			check.Capacity{Table: keyFact, By: check.ByKey, Most: 1, Counts: answered}.Spans(),
 			check.InTime(check.Bound{Table: keyFact, Kind: check.Named(KindCharge), Ended: []string{gone},
-				Open: []string{done}, NotBefore: ttl, Within: ttl, Grain: time.Millisecond,
-				Slack: reapLag})),
+				Open: []string{done}, NotBefore: ttl, Within: ttl, Grain: grain,
+				Slack: reapLag}), check.OnAudit(chargedFirst)),
 	}
 }
 
@@ -63,15 +66,13 @@ func invariants(p Params) []check.Invariant {
 func asAsked() check.Clause {
 	table := API()
 	return check.On(chargeFact, func(r *check.Run, t *check.Table) func() {
+		asked := map[uint64]int64{}
 		r.See(func(rec *history.Record) {
 			req, err := api.RequestOf[ChargeRequest](table, rec.Op)
 			if err != nil {
 				return
 			}
-			if c := t.Op(req.ID); c != nil && c.Thing != req.Amount {
-				r.Violate([]uint64{req.ID}, "operation %d asked for %d, and %d was charged", req.ID, req.Amount,
-					c.Thing)
-			}
+			asked[req.ID] = req.Amount
 			var told Charged
 			if rec.Outcome == history.OK && json.Unmarshal(rec.Reply.Body, &told) == nil &&
 				(rec.Reply.Value != req.Amount || told.Customer != req.Customer) {
@@ -79,15 +80,53 @@ func asAsked() check.Clause {
 					req.Amount, req.Customer, rec.Reply.Value, told.Customer)
 			}
 		}, KindCharge)
-		return nil
+		return func() {
+			for _, c := range t.Rows {
+				if amount, known := asked[c.Op]; known && c.Thing != amount {
+					r.Violate([]uint64{c.Op}, "operation %d asked for %d, and %d was charged", c.Op, amount,
+						c.Thing)
+				}
+			}
+		}
 	})
 }
 
-// together is the clause that enough requests overlapped another one with their key and body.
+// chargedFirst is the clause that an answer is kept after its charge, and that a key is not charged
+// again unless the answer of the charge before was kept, and so forgotten.
+func chargedFirst(r *check.Run, a *Audit) func() {
+	answered := map[string]int64{} // by receipt
+	for _, k := range a.Keys {
+		if at, known := answered[k.Receipt]; k.DoneNS > 0 && (!known || k.DoneNS < at) {
+			answered[k.Receipt] = k.DoneNS
+		}
+	}
+	before := map[string]ChargeRow{}
+	for _, c := range slices.SortedFunc(slices.Values(a.Charges), func(x, y ChargeRow) int {
+		return cmp.Compare(x.AtNS, y.AtNS)
+	}) {
+		r.Checked(1)
+		if at, known := answered[c.Receipt]; known && c.AtNS > at+int64(grain) {
+			r.Violate([]uint64{c.ID}, "operation %d was charged %v after its answer was kept", c.ID,
+				time.Duration(c.AtNS-at))
+		}
+		if last, again := before[c.Key]; again {
+			if _, known := answered[last.Receipt]; !known {
+				r.Violate([]uint64{last.ID, c.ID}, "%q was charged for operation %d, and again for operation "+
+					"%d, and the first has no answer", c.Key, last.ID, c.ID)
+			}
+		}
+		before[c.Key] = c
+	}
+	return nil
+}
+
+// together is the clause that enough requests overlapped another one with their key and body. Those
+// that were refused for another reason did not meet.
 func together(r *check.Run) func() {
 	spans := map[uint64][]check.Span{}
 	r.See(func(rec *history.Record) {
-		if rec.Start != history.Never {
+		met := rec.Outcome != history.Refused || sut.RefusedFor(rec, idem.ErrInProgress)
+		if rec.Start != history.Never && met {
 			list := spans[rec.Op.ID]
 			spans[rec.Op.ID] = append(list, check.Span{Who: string(rune('a' + len(list))),
 				From: rec.Start, To: rec.End})

@@ -182,10 +182,12 @@ func completeAll(
 	return st.Params.Complete.D(), err
 }
 
-// openKeys counts the keys that have no answer yet.
+// openKeys counts the keys that have no answer yet, or whose answer should have been forgotten.
 func openKeys(ctx context.Context, st *opened) (left int64, what string, err error) {
-	err = st.DB.Row(ctx, `SELECT count(*) FROM keys WHERE state <> 'done'`, nil, &left)
-	return left, fmt.Sprintf("%d requests are not finished", left), err
+	err = st.DB.Row(ctx, `SELECT count(*) FROM keys WHERE state <> 'done'
+		OR expires_at + $1::bigint * interval '1 microsecond' <= clock_timestamp()`,
+		[]any{st.Params.ReapLag.D().Microseconds()}, &left)
+	return left, fmt.Sprintf("%d requests are not finished, or not forgotten in time", left), err
 }
 
 // audit reads everything in one snapshot.

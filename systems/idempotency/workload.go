@@ -27,10 +27,14 @@ const (
 	longestPause = time.Second
 )
 
+// otherShare is the share of repeats that have another amount, if any key is used for one.
+const otherShare = 0.2
+
 // NewWorkload makes the operations as a pure function of the seed. Scheduled operations charge
-// under a new key, or repeat the request before them. A request of unknown outcome, or that is
-// turned away, is sent again; Op.Arg counts the attempts. Some keys are used for another amount
-// as well, too early or after their time.
+// under a new key, or repeat the request before them, some with another amount. A request of
+// unknown outcome, or that is turned away, is sent again; Op.Arg counts the attempts. Some keys
+// are used for another amount as well, too early or after their time, and some are asked for once
+// more when most of their time is over.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("idempotency parameters: %w", err)
@@ -61,10 +65,14 @@ func (w *workload) Kinds() []string { return []string{KindCharge} }
 
 // Op returns scheduled operation i.
 func (w *workload) Op(i uint64) history.Op {
-	for i > 0 && w.repeat.At(i) < w.p.Repeat {
-		i--
+	first, step := i, uint64(stepCharge)
+	for first > 0 && w.repeat.At(first) < w.p.Repeat {
+		first--
 	}
-	return w.request(i, stepCharge)
+	if first < i && w.p.OtherBody > 0 && w.other.At(i) < otherShare {
+		step = stepOther
+	}
+	return w.request(first, step)
 }
 
 // request is one that key i is used for. Each has an amount of its own.
@@ -86,7 +94,7 @@ func (w *workload) Follow(
 		retry.Arg++
 		pause := min(retryPause<<min(op.Arg, 10), longestPause)
 		return []sut.FollowUp{{After: pause, Op: retry}}
-	case outcome == history.OK && step == stepCharge:
+	case outcome == history.OK && step == stepCharge && op.Arg <= int64(w.p.Retry):
 		return w.misused(i)
 	}
 	return nil
@@ -101,6 +109,12 @@ func (w *workload) misused(i uint64) (next []sut.FollowUp) {
 	if w.reuse.At(i) < w.p.Reuse {
 		next = append(next, sut.FollowUp{After: w.p.TTL.D() + w.p.ReapLag.D()/2,
 			Op: w.request(i, stepReuse)})
+	}
+	if 1-w.reuse.At(i) < w.p.Reuse {
+		same, other := w.request(i, stepCharge), w.request(i, stepOther)
+		same.Arg, other.Arg = int64(w.p.Retry)+1, int64(w.p.Retry)+1 // nothing follows from them
+		after := w.p.TTL.D() * 4 / 5
+		next = append(next, sut.FollowUp{After: after, Op: same}, sut.FollowUp{After: after, Op: other})
 	}
 	return next
 }

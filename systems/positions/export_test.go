@@ -22,6 +22,10 @@ func Mutants() map[string]sut.Variant {
 	unpacking.Open = func(_ context.Context, st *opened) (Tracker, error) {
 		return forgetful{table{st, "pings"}}, nil
 	}
+	racing := oneTable()
+	racing.Open = func(_ context.Context, st *opened) (Tracker, error) {
+		return unlocked{table{st, oldSide}}, nil
+	}
 	return map[string]sut.Variant{
 		"paths": planted(nil),
 		"table": systemOf(oneTable()).Variants[0],
@@ -42,6 +46,7 @@ func Mutants() map[string]sut.Variant {
 			}
 		}),
 		"the archive is forgotten": systemOf(unpacking).Variants[0],
+		"no lock":                  systemOf(racing).Variants[0],
 		"letters":                  systemOf(lettered(true)).Variants[0],
 		"M217":                     systemOf(lettered(false)).Variants[0],
 	}
@@ -54,6 +59,18 @@ func (f forgetful) Erase(ctx context.Context, req DriverRequest) (none api.Nothi
 	_, err = f.DB.Exec(ctx, `WITH gone AS (DELETE FROM pings WHERE driver = $1)
 		UPDATE drivers SET key = NULL WHERE driver = $1`, req.Driver)
 	return none, err
+}
+
+// unlocked asks whether a driver is erased, and inserts a ping afterwards.
+type unlocked struct{ table }
+
+func (u unlocked) Ping(ctx context.Context, req PingRequest) (Pinged, error) {
+	if _, err := keyOf(ctx, u.DB, req.Driver); err != nil {
+		return Pinged{}, err
+	}
+	_, err := u.DB.Exec(ctx, `INSERT INTO pings VALUES ($1, $2, $3, $4, false)
+		ON CONFLICT (driver, seq) DO NOTHING`, req.Driver, req.Seq, req.ID, plain(req.Lat, req.Lon))
+	return Pinged{req.Seq}, err
 }
 
 // lettered is crypto_shred with dead letters: every other ping fails at first and is kept as a dead
@@ -108,7 +125,7 @@ func (b buries) Ping(ctx context.Context, req PingRequest) (Pinged, error) {
 			return Pinged{}, err
 		}
 	}
-	if req.Seq%2 == 0 {
+	if req.Seq/numbers%2 == 1 {
 		_, err := b.DB.Exec(ctx, `INSERT INTO dead_letters VALUES ($1, $2, $3, $4)`, p.Driver, p.Seq,
 			p.Op, p.Body)
 		if err != nil {

@@ -23,6 +23,9 @@ const (
 	OthersUntouched  = "others-untouched"
 )
 
+// leastTogether is how many operations must overlap an erasure of their driver.
+const leastTogether = 10
+
 // historyFact is the table of facts: the history.
 const historyFact = "position"
 
@@ -63,8 +66,13 @@ func facts(a *Audit) check.Facts {
 	return check.Facts{Tables: []*check.Table{check.TableOf(historyFact, rows)}}
 }
 
-// nameOf is a driver as Op.Key has it.
+// nameOf is a driver as Op.Key has it, driverOf the driver of a name.
 func nameOf(driver uint64) string { return fmt.Sprintf("driver-%d", driver) }
+
+func driverOf(key string) (driver uint64) {
+	_, _ = fmt.Sscanf(key, "driver-%d", &driver)
+	return driver
+}
 
 // erasedAmong says which pings are of drivers whose erasure may have been asked for.
 func erasedAmong(p Params) func(*check.Run) func(op uint64) bool {
@@ -103,8 +111,19 @@ type sighting struct {
 	start, end time.Duration
 	acked      bool
 	wrong      string
+	bare       Point   // the last one that was read without a number
 	seqs       []int64 // all of what was read, the highest first
-	most       int     // how many a track may have
+	most       int     // how many a track may have; 0 for what is none
+}
+
+// has says whether a read shows a ping, or a newer one. A track shows all, from the oldest that it
+// has on if it is full.
+func (at sighting) has(seq int64) bool {
+	if at.most == 0 {
+		return seq <= at.seq
+	}
+	return slices.Contains(at.seqs, seq) ||
+		len(at.seqs) >= at.most && seq < at.seqs[len(at.seqs)-1]
 }
 
 // driver is that of an operation.
@@ -142,6 +161,9 @@ func (s *seen) see(rec *history.Record) {
 		at.wrong = check.Misread(rec, &reply)
 		for i, p := range reply.Points {
 			at.shows(rec.Op.Key, p)
+			if p.Seq == 0 {
+				at.wrong = "a track has a position without a number"
+			}
 			if i > 0 && reply.Points[i-1].Seq <= p.Seq {
 				at.wrong = fmt.Sprintf("position %d comes after %d in a track", p.Seq, reply.Points[i-1].Seq)
 			}
@@ -158,12 +180,12 @@ func (s *seen) see(rec *history.Record) {
 
 // shows notes a position, and whether it is not where the driver was.
 func (at *sighting) shows(key string, p Point) {
-	if p.Seq != 0 {
-		at.seqs, at.seq = append(at.seqs, p.Seq), max(at.seq, p.Seq)
+	if p.Seq == 0 {
+		at.bare = p
+		return
 	}
-	var driver uint64
-	_, _ = fmt.Sscanf(key, "driver-%d", &driver)
-	if was := whereabouts(driver, p.Seq); p.Seq != 0 && p != was {
+	at.seqs, at.seq = append(at.seqs, p.Seq), max(at.seq, p.Seq)
+	if was := whereabouts(driverOf(key), p.Seq); p != was {
 		at.wrong = fmt.Sprintf("%s was read at %d, %d with number %d, and was at %d, %d", key, p.Lat,
 			p.Lon, p.Seq, was.Lat, was.Lon)
 	}
@@ -296,12 +318,11 @@ func neverFalling(j judged) {
 		d := j.seen.drivers[key]
 		j.sent(key, d)
 		rose = j.falls(key, d.latest, losses) || rose
-		j.falls(key, d.tracks, nil) // the history loses nothing, whatever Redis does
 		j.shrinks(key, d.tracks)
 		tracks += len(d.tracks)
 		tracked = tracked || slices.ContainsFunc(d.tracks, func(at sighting) bool { return at.seq > 0 })
 		for _, at := range d.latest {
-			if _, age := d.lacks(at.seq, at.start); at.seq > 0 {
+			if _, age := d.lacks(at); at.seq > 0 {
 				ages = append(ages, age)
 			}
 		}
@@ -401,11 +422,11 @@ func (j judged) shrinks(key string, tracks []sighting) {
 	}
 }
 
-// lacks is the first acknowledged ping with a higher number, and how long before a read that was.
-func (d *seenDriver) lacks(seq int64, start time.Duration) (first sighting, age time.Duration) {
+// lacks is the first acknowledged ping that a read does not have, and how long before it that was.
+func (d *seenDriver) lacks(at sighting) (first sighting, age time.Duration) {
 	for _, p := range d.pings {
-		if p.acked && p.seq > seq && start-p.end > age {
-			first, age = p, start-p.end
+		if p.acked && at.start-p.end > age && !at.has(p.seq) {
+			first, age = p, at.start-p.end
 		}
 	}
 	return first, age
@@ -425,11 +446,11 @@ func shownInTime(j judged) {
 				continue
 			}
 			j.Checked(1)
-			_, longest := d.lacks(0, at.start)
+			_, longest := d.lacks(sighting{start: at.start})
 			occasion = occasion || longest > within
-			if first, age := d.lacks(at.seq, at.start); age > within {
-				j.LateAt(at.end, []uint64{first.op, at.op}, "%s was shown at %d from %v on, and ping %d had "+
-					"been acknowledged %v before", key, at.seq, at.start, first.seq, age)
+			if first, age := d.lacks(at); age > within {
+				j.LateAt(at.end, []uint64{first.op, at.op}, "%s was shown at %d from %v on, without ping %d, "+
+					"acknowledged %v before", key, at.seq, at.start, first.seq, age)
 			}
 		}
 	}
@@ -438,7 +459,7 @@ func shownInTime(j judged) {
 
 // noneReadable looks for positions of drivers whose erasure was answered.
 func noneReadable(j judged) {
-	exercised, asked, refused := false, 0, 0
+	exercised, asked, refused, together := false, 0, 0, 0
 	copies := map[uint64][]CopyRow{}
 	for _, row := range j.Copies {
 		copies[row.Driver] = append(copies[row.Driver], row)
@@ -458,6 +479,11 @@ func noneReadable(j judged) {
 			if o.Outcome == history.Refused {
 				refused++
 			}
+			for _, at := range slices.Concat(d.pings, d.latest, d.tracks, d.refused) {
+				if at.start < o.End && at.end > o.Start && at.end < history.Never && o.End < history.Never {
+					together++
+				}
+			}
 		}
 		certain, _, by := d.erased()
 		if certain == history.Never {
@@ -465,7 +491,7 @@ func noneReadable(j judged) {
 		}
 		j.Checked(1)
 		for _, at := range slices.Concat(d.latest, d.tracks) {
-			if at.start > certain && at.seq > 0 {
+			if at.start > certain && (at.seq > 0 || d.pinged(driver, at.bare)) {
 				j.ViolateAt(at.end, append(slices.Clone(by), at.op), "%s was read at %d from %v on, and was "+
 					"erased at %v", key, at.seq, at.start, certain)
 			}
@@ -485,7 +511,17 @@ func noneReadable(j judged) {
 		})
 	}
 	j.Need(exercised, "no driver was erased who had a position")
+	j.Need(together >= leastTogether, "%d operations overlapped an erasure of their driver; at least %d "+
+		"are needed", together, leastTogether)
 	j.Figure("erasures refused", "%", 100*float64(refused)/float64(asked))
+}
+
+// pinged says whether a position is one that the driver has sent.
+func (d *seenDriver) pinged(driver uint64, at Point) bool {
+	return slices.ContainsFunc(d.pings, func(p sighting) bool {
+		was := whereabouts(driver, p.seq)
+		return was.Lat == at.Lat && was.Lon == at.Lon
+	})
 }
 
 // othersKept looks whether drivers who were not erased are treated as if they were.

@@ -169,10 +169,10 @@ type CopyRow struct {
 // Params are the workload's parameters, and what the designs are opened for.
 type Params struct {
 	Drivers int     `json:"drivers" min:"2" max:"100000" doc:"they ping in turn"`
-	Late    float64 `json:"late" min:"0" max:"1" doc:"share of pairs of pings of which the second comes first"`
+	Late    float64 `json:"late" min:"0" max:"1" doc:"share of pairs of pings of which the second comes first; after as many pings two come at once"`
 	Reads   float64 `json:"reads" min:"0" max:"1" doc:"share of pings after which riders ask where the driver is"`
 	Tracks  float64 `json:"tracks" min:"0" max:"1" doc:"share of pings after which the track is read"`
-	Erase   float64 `json:"erase" min:"0" max:"1" doc:"share of pings after which the driver is erased, while others look"`
+	Erase   float64 `json:"erase" min:"0" max:"1" doc:"share of pings after which the driver is erased, while others look and the driver pings"`
 	Resend  float64 `json:"resend" min:"0" max:"1" doc:"share of pings that are sent twice"`
 	Retry   int     `json:"retry" min:"0" max:"20" doc:"how often an erasure without an answer is asked for again"`
 

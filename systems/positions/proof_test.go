@@ -56,7 +56,7 @@ func TestJudges(t *testing.T) {
 					switch {
 					case r.Outcome != history.OK:
 					case r.Op.Kind == positions.KindLatest && !erasing(e, driverOf(*r)):
-						late += int(max(0, r.Reply.Value-3))
+						late += int(max(0, r.Reply.Value-9))
 						r.Reply.Body = []byte(`{}`)
 					case r.Op.Kind == positions.KindTrack:
 						r.Reply.Body = []byte(`{"found":0,"points":[]}`)
@@ -108,7 +108,7 @@ func erasing(e *evidence, driver uint64) bool {
 }
 
 // smallRun is a run that every invariant accepts. Driver 1 pings thrice and is looked at, driver 2
-// twice, is looked at after each ping and erased, and looked at again.
+// twice, is looked at after each ping and erased, and looked at again, and by ten meanwhile.
 func smallRun() *evidence {
 	p := fleet()
 	p.Drivers, p.FreshWithin = 2, sut.Duration(20*ms)
@@ -145,6 +145,11 @@ func smallRun() *evidence {
 	read(70, 2)                                                                   // 11 and 12
 	do(b.api.Op(positions.KindErase, positions.DriverRequest{ID: 67, Driver: 2})) // 13
 	read(68, 2)                                                                   // 14 and 15
+	for i := range uint64(10) {
+		do(b.api.Op(positions.KindLatest, positions.DriverRequest{ID: 72 + i, Driver: 2}))
+		last, erasure := &e.Records[len(e.Records)-1], e.Records[13]
+		last.Intended, last.Start, last.End = erasure.Start, erasure.Start, erasure.End
+	}
 	e.Audit = b.audit()
 	return e
 }
@@ -198,10 +203,10 @@ func TestClauses(t *testing.T) {
 
 		{positions.NewestAsHistory, "an older one", check.Broken, func(e *evidence) {
 			e.Audit.Newest[0] = shown(e.Audit.History[0])
-		}, "is 1, and the history has 3"},
+		}, "is 1, and the history has 9"},
 		{positions.NewestAsHistory, "a newer one", check.Broken, func(e *evidence) {
-			e.Audit.Newest[0].Seq = 4
-		}, "none after 3"},
+			e.Audit.Newest[0].Seq = 10
+		}, "none after 9"},
 		{positions.NewestAsHistory, "two", check.Broken, func(e *evidence) {
 			e.Audit.Newest = append(e.Audit.Newest, e.Audit.Newest[0])
 		}, "two newest"},
@@ -219,7 +224,7 @@ func TestClauses(t *testing.T) {
 			e.Records[2].Reply, e.Records[8].Reply = e.Records[8].Reply, e.Records[2].Reply
 			e.Records[2].Start, e.Records[2].End = 90*ms, 91*ms
 			e.Records[8].Start, e.Records[8].End = 95*ms, 96*ms
-		}, "was shown at 3 until"},
+		}, "was shown at 9 until"},
 		{positions.LatestNeverFalls, "both at the same time", check.Held, func(e *evidence) {
 			e.Records[2].Reply, e.Records[8].Reply = e.Records[8].Reply, e.Records[2].Reply
 			e.Records[2].Start, e.Records[2].End = 90*ms, 96*ms
@@ -233,7 +238,7 @@ func TestClauses(t *testing.T) {
 		{positions.LatestNeverFalls, "Redis lost it before both", check.Broken, func(e *evidence) {
 			powerLoss(70*ms, 75*ms, 80*ms)(e)
 			falling(e)
-		}, "was shown at 3 until"},
+		}, "was shown at 9 until"},
 		{positions.LatestNeverFalls, "shown before it was sent", check.Broken, func(e *evidence) {
 			e.Records[2].Reply = e.Records[8].Reply
 		}, "before that was sent"},
@@ -241,6 +246,8 @@ func TestClauses(t *testing.T) {
 			body(2, `{"seq":1,"lat_e7":1,"lon_e7":2}`), "was read at 1, 2"},
 		{positions.LatestNeverFalls, "a track elsewhere", check.Broken,
 			body(3, `{"found":1,"points":[{"seq":1,"lat_e7":1,"lon_e7":2}]}`), "was read at 1, 2"},
+		{positions.LatestNeverFalls, "a track without a number", check.Broken,
+			body(3, `{"found":1,"points":[{"seq":0,"lat_e7":1,"lon_e7":2}]}`), "without a number"},
 		{positions.LatestNeverFalls, "a track in no order", check.Broken, func(e *evidence) {
 			var track positions.Track
 			_ = json.Unmarshal(e.Records[9].Reply.Body, &track)
@@ -262,7 +269,7 @@ func TestClauses(t *testing.T) {
 		}, ""},
 		{positions.LatestNeverFalls, "a track falls", check.Broken, func(e *evidence) {
 			e.Records[12].Reply.Body = []byte(`{"found":0,"points":[]}`)
-		}, "was shown at 1 until"},
+		}, "lacks position 1"},
 		{positions.LatestNeverFalls, "a track has a gap where there was none", check.Broken, gap(5),
 			"lacks position 1"},
 		{positions.LatestNeverFalls, "a track has the newest ones only", check.Held, gap(1), ""},
@@ -281,9 +288,11 @@ func TestClauses(t *testing.T) {
 		}, "no position was shown"},
 
 		{positions.ShownInTime, "an old position", check.Broken, body(8, `{}`),
-			"driver-1 was shown at 0 from 90ms on, and ping 1 had been acknowledged 75ms before"},
+			"driver-1 was shown at 0 from 90ms on, without ping 1, acknowledged 75ms before"},
 		{positions.ShownInTime, "an empty track", check.Broken, body(9, `{"found":0,"points":[]}`),
 			"driver-1 was shown at 0 from 100ms on"},
+		{positions.ShownInTime, "a track with a gap", check.Broken, gap(5), "without ping 1"},
+		{positions.ShownInTime, "a full track", check.Held, gap(1), ""},
 		{positions.ShownInTime, "one that is not due", check.Held, body(8, string(
 			smallRun().Records[2].Reply.Body)), ""},
 		{positions.ShownInTime, "old ones in a fault", check.Undecided, func(e *evidence) {
@@ -306,6 +315,18 @@ func TestClauses(t *testing.T) {
 		{positions.ErasedForGood, "a track read afterwards", check.Broken, func(e *evidence) {
 			e.Records[15].Outcome, e.Records[15].Reply = history.OK, e.Records[5].Reply
 		}, "and was erased at"},
+		{positions.ErasedForGood, "read afterwards without a number", check.Broken, func(e *evidence) {
+			e.Records[14].Outcome = history.OK
+			at := row(e, 1)
+			body(14, fmt.Sprintf(`{"seq":0,"lat_e7":%d,"lon_e7":%d}`, at.Lat, at.Lon))(e)
+		}, "and was erased at"},
+		{positions.ErasedForGood, "somewhere afterwards", check.Held, func(e *evidence) {
+			e.Records[14].Outcome = history.OK
+			body(14, `{"seq":0,"lat_e7":1,"lon_e7":2}`)(e)
+		}, ""},
+		{positions.ErasedForGood, "nobody came meanwhile", check.Undecided, func(e *evidence) {
+			e.Records = e.Records[:17]
+		}, "1 operations overlapped an erasure of their driver; at least 10"},
 		{positions.ErasedForGood, "read meanwhile", check.Held, func(e *evidence) {
 			e.Records[14].Outcome, e.Records[14].Reply = history.OK, e.Records[4].Reply
 			e.Records[14].Start = e.Records[13].End

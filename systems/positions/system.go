@@ -38,8 +38,6 @@ func systemOf(designs ...variant) sut.System {
 			}},
 		Designs:    designs,
 		Invariants: invariants,
-		Races: &sut.Races{Kinds: []string{KindLatest, KindTrack, KindErase}, Least: 10,
-			Invariants: []string{ErasedForGood}},
 	}.Sut()
 }
 

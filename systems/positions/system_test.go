@@ -107,6 +107,7 @@ func TestMutantsOnStores(t *testing.T) {
 		{"M219 the slot is made after the snapshot", "cdc", "M219", positions.AckedKept},
 		{"pings are dropped", "paths", "pings dropped", positions.AckedKept},
 		{"a neighbour is erased", "paths", "a neighbour is erased", positions.OthersUntouched},
+		{"a ping takes no lock", "table", "no lock", positions.ErasedForGood},
 		{"the archive is forgotten", "table", "the archive is forgotten", positions.ErasedForGood},
 	} {
 		t.Run(m.name, func(t *testing.T) {

@@ -11,8 +11,15 @@ import (
 	"stampede/harness/sut"
 )
 
-// Scheduled operation i owns the 32 identities from (i+1)<<5. The first is its ping.
-const idBits = 5
+// Scheduled operation i owns the 32 identities from (i+1)<<5. The first is its ping. Those from
+// spare on are of pings that follow from it, each with one for a read after it.
+const (
+	idBits = 5
+	spare  = 20
+)
+
+// numbers is how many a scheduled ping has: its own, and those of the pings that follow from it.
+const numbers = 4
 
 // pingOf is the number of the scheduled ping to which an identity belongs.
 func pingOf(op uint64) uint64 { return op>>idBits - 1 }
@@ -27,8 +34,8 @@ func around() []time.Duration {
 const eraseAfter = 10 * time.Millisecond
 
 // NewWorkload makes the operations as a pure function of the seed. Scheduled operations are pings,
-// of each driver in turn. Some are followed by reads, a few by an erasure with reads around it; an
-// erased driver goes on pinging.
+// of each driver in turn. Some are followed by reads, some by two more pings at once, a few by an
+// erasure with reads and pings around it; an erased driver goes on pinging.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := bounds.Check(p); err != nil {
 		return nil, fmt.Errorf("positions parameters: %w", err)
@@ -63,9 +70,14 @@ func (w *workload) Op(i uint64) history.Op {
 	if w.late.At(driver<<32|pair/2) < w.p.Late && pair^1 >= odd {
 		turn = pair ^ 1 - odd
 	}
-	at := whereabouts(driver, int64(turn)+1)
-	return w.table.Op(KindPing, PingRequest{ID: (i + 1) << idBits, Driver: driver, Seq: at.Seq,
-		Lat: at.Lat, Lon: at.Lon})
+	return w.ping((i+1)<<idBits, driver, int64(turn)*numbers+1)
+}
+
+// ping is one of a driver.
+func (w *workload) ping(id, driver uint64, seq int64) history.Op {
+	at := whereabouts(driver, seq)
+	return w.table.Op(KindPing, PingRequest{ID: id, Driver: driver, Seq: at.Seq, Lat: at.Lat,
+		Lon: at.Lon})
 }
 
 // driver is the one of scheduled operation i.
@@ -83,9 +95,18 @@ func (w *workload) Follow(
 		about.ID = id
 		next := w.table.Op(KindLatest, about)
 		if kind == KindTrack {
-			next = w.table.Op(KindTrack, TrackRequest{ID: id, Driver: about.Driver, Most: 20})
+			most := 20
+			if i/uint64(w.p.Drivers)%2 == 1 {
+				most = 3 // fewer than there are
+			}
+			next = w.table.Op(KindTrack, TrackRequest{ID: id, Driver: about.Driver, Most: most})
 		}
 		list = append(list, sut.FollowUp{After: after, Op: next})
+	}
+	erases := w.erase.At(i) < w.p.Erase
+	ping := func(n int64, after time.Duration) {
+		list = append(list, sut.FollowUp{After: after,
+			Op: w.ping((i+1)<<idBits+spare+2*uint64(n), about.Driver, op.Arg+n)})
 	}
 	switch {
 	case op.Kind == KindErase && outcome == history.Unknown && op.Arg < int64(w.p.Retry):
@@ -94,14 +115,25 @@ func (w *workload) Follow(
 		return []sut.FollowUp{{After: 50 * time.Millisecond << min(op.Arg, 4), Op: retry}}
 	case op.Kind != KindPing:
 		return nil
-	case outcome == history.OK && w.erase.At(i) < w.p.Erase:
+	case op.ID&(1<<idBits-1) >= spare:
+		if !erases {
+			look(KindLatest, 0)
+		}
+		return list
+	case outcome == history.OK && erases:
 		for _, after := range around() {
 			look(KindLatest, after)
 			look(KindTrack, after)
 		}
 		about.ID = id + 1
 		list = append(list, sut.FollowUp{After: eraseAfter, Op: w.table.Op(KindErase, about)})
+		for n := range int64(numbers - 1) { // one before it, one together with it, one after it
+			ping(n+1, eraseAfter+time.Duration(n-1)*time.Millisecond)
+		}
 		return list
+	case outcome == history.OK && 1-w.read.At(i) < w.p.Late:
+		ping(2, 0)
+		ping(1, 0)
 	}
 	if w.read.At(i) < w.p.Reads {
 		look(KindLatest, 0)

@@ -177,7 +177,7 @@ func knowing(judge func(j judged)) check.Clause {
 		if !a.seen.read { // by the first of the clauses, which share one reading
 			a.seen.read = true
 			a.seen.fold(a.Changes)
-			a.seen.slowest = r.Slowest()
+			a.seen.slowest = r.Slowest(KindSearch, KindForget, KindRecent, KindLogin)
 			r.See(a.seen.see)
 		}
 		return func() {
@@ -321,7 +321,7 @@ func (j judged) follows(key string, u *seenUser, ops []uint64, l List) {
 	if l.Version > 0 {
 		i, is := u.at(l.Version)
 		if !is {
-			j.Violate(ops, "%s has a list of version %d, and no such change is kept", key, l.Version)
+			j.Unfinished(ops, "%s has a list of version %d, and no such change is kept", key, l.Version)
 			return
 		}
 		want = u.lists[i]
@@ -376,6 +376,7 @@ func historiesFollow(p Params) func(judged) {
 			f.Look(key, u.versions(), sights(u.pages))
 		})
 		j.Need(pages > 0, "no history was shown")
+		j.NeedTimely(f.Looks > 0, "nobody looked at a history after a change was due in it")
 		f.NeedMost()
 	}
 }
@@ -385,7 +386,7 @@ func (j judged) whole(key string, u *seenUser, at sighting) {
 	ops := []uint64{at.Op}
 	i, is := u.at(at.Version)
 	if !is && at.Version > 0 {
-		j.Violate(ops, "%s was shown version %d, and no such change is kept", key, at.Version)
+		j.Unfinished(ops, "%s was shown version %d, and no such change is kept", key, at.Version)
 		return
 	}
 	if is {

@@ -2,6 +2,7 @@ package recentsearches
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"stampede/harness/api"
@@ -67,11 +68,31 @@ func (w *workload) user(i uint64) uint64 {
 	return w.users.At(i) + 1
 }
 
-func (w *workload) term(i uint64) string { return fmt.Sprintf("term %d", w.terms.At(i)) }
+// term is what search i is for. Some differ from another one in a single letter, or in its case, or
+// in a blank.
+func (w *workload) term(i uint64) string {
+	n := w.terms.At(i)
+	switch text := fmt.Sprint("term ", n-n%8); n % 8 {
+	case 1:
+		return strings.ToUpper(text)
+	case 2:
+		return strings.Replace(text, "e", "ë", 1)
+	case 3:
+		return text + " "
+	case 4:
+		return text + strings.Repeat(".", longest-len(text))
+	}
+	return fmt.Sprint("term ", n)
+}
 
-// devices says when three devices look, after a search.
-func devices() []time.Duration {
-	return []time.Duration{0, 10 * time.Millisecond, 300 * time.Millisecond}
+// longest is how many bytes a term may have.
+const longest = 100
+
+// devices says when some devices look, after a search. The last of them does so after it should be
+// in the list.
+func (w *workload) devices() []time.Duration {
+	return []time.Duration{0, 10 * time.Millisecond, 300 * time.Millisecond,
+		w.p.VisibleWithin.D() + time.Second}
 }
 
 // Follow returns what an operation brings about.
@@ -105,7 +126,7 @@ func (w *workload) Follow(
 		})
 	}
 	if outcome != history.Refused && w.read.At(i) < w.p.Reads {
-		for _, after := range devices() {
+		for _, after := range w.devices() {
 			add(after, func(id uint64) history.Op {
 				return w.table.Op(KindRecent, UserRequest{ID: id, User: user})
 			})

@@ -32,9 +32,7 @@ func (s Shape) Answer(key string, at time.Duration, before int, nonce uint64) (a
 		return Answer{Status: 502, Body: []byte("no such host")}
 	}
 	kind := s.Kind(host)
-	if a.Takes = s.PageTime.D(); kind == Slow {
-		a.Takes = cmp.Or(s.SlowTime, s.PageTime).D()
-	}
+	a.Takes = s.Takes(host)
 	if a.Silent, a.Shut = kind == Dead, kind == Shut; a.Silent || a.Shut {
 		return a
 	}
@@ -59,6 +57,17 @@ func (s Shape) Answer(key string, at time.Duration, before int, nonce uint64) (a
 		s.fill(&a, host, path, p, at, nonce)
 	}
 	return a
+}
+
+// Answers says whether a host answers at all.
+func (s Shape) Answers(host int) bool { return s.Kind(host) != Dead && s.Kind(host) != Shut }
+
+// Takes is how long a host takes for an answer.
+func (s Shape) Takes(host int) time.Duration {
+	if s.Kind(host) == Slow {
+		return cmp.Or(s.SlowTime, s.PageTime).D()
+	}
+	return s.PageTime.D()
 }
 
 // fill writes the body of a page.
@@ -92,8 +101,10 @@ func (s Shape) html(host int, path string, p Page, at time.Duration, nonce uint6
 	fmt.Fprintf(&out, "<!doctype html><html><head><title>%s of %d</title>", html.EscapeString(path),
 		host)
 	if p.base != "" {
-		fmt.Fprintf(&out, "<base href=%q>", p.base)
+		fmt.Fprintf(&out, "<base href=%q><base href=\"/unfollowed/\">", p.base)
 	}
+	out.WriteString("<link rel=\"canonical\" href=\"/unfollowed/2\">" +
+		"<meta http-equiv=\"refresh\" content=\"9;url=/unfollowed/3\">")
 	out.WriteString("</head><body><!-- <a href=\"/commented/out\"> -->\n")
 	edition := 0
 	if p.News && s.NewsEvery > 0 {
@@ -109,10 +120,16 @@ func (s Shape) html(host int, path string, p Page, at time.Duration, nonce uint6
 		if l.NoFollow {
 			rel = ` rel="me NoFollow"`
 		}
-		fmt.Fprintf(&out, "<A class=x%s HREF='%s'>link %d</A>\n", rel, html.EscapeString(text), i)
+		text = html.EscapeString(text)
+		if i%5 == 4 {
+			fmt.Fprintf(&out, "<map><area%s href='%s' alt='link %d'></map>\n", rel, text, i)
+			continue
+		}
+		fmt.Fprintf(&out, "<A class=x%s HREF='%s'>link %d</A>\n", rel, text, i)
 	}
 	out.WriteString("<a href=\"mailto:nobody@h0.test\">mail</a><a " +
-		"href=\"ftp://h0.test/f\">files</a><a href=\"http://[::bad\">wrong</a></body></html>")
+		"href=\"ftp://h0.test/f\">files</a><a href=\"http://[::bad\">wrong</a><a " +
+		"href=\"http://me@h0.test/unfollowed/4\">user</a></body></html>")
 	return out.Bytes()
 }
 

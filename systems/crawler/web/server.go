@@ -195,7 +195,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		sut.Pause(r.Context(), a.Takes)
 	}
 	seen := int64(time.Since(s.began))
-	live := connected(r.Context()) && !a.Silent
+	// Once the web ends, it is not known whether anybody still keeps what it answers.
+	live := connected(r.Context()) && !a.Silent && r.Context().Err() == nil
 	if live {
 		e.SeenNS, e.Status, e.Hash = seen, a.Status, a.Hash
 		e.Bytes = int64(len(a.Body)) * int64(min(1, len(a.Hash)))

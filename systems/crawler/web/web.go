@@ -509,7 +509,7 @@ func (s Shape) Delay(host int) time.Duration {
 
 // Sitemaps are the keys that a host's robots.txt names.
 func (s Shape) Sitemaps(host int) []string {
-	if s.hasSitemap(host) && s.Kind(host) != Dead && s.Kind(host) != Shut {
+	if s.hasSitemap(host) && s.Answers(host) {
 		return []string{s.Host(host) + "/sitemap.xml"}
 	}
 	return nil

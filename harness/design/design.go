@@ -20,6 +20,7 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/keys"
 	"stampede/harness/sim"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -36,7 +37,9 @@ type System[S, P any] struct {
 	API *api.Table[S]
 	// Defaults are the parameters of which a scenario says nothing.
 	Defaults func() P
-	Workload func(seed uint64, p P) (sut.Workload, error)
+	// Workload makes the operations of valid parameters. Whatever is random in them comes from
+	// the streams.
+	Workload func(s *keys.Streams, p P) sut.Workload
 	// GoesOn is that of sut.System.
 	GoesOn func(P) time.Duration
 	// State is what the system keeps, in all designs that do not say otherwise.
@@ -152,7 +155,7 @@ func (s System[S, P]) Sut() sut.System {
 	return sut.System{
 		Name: s.Name, Summary: s.Question,
 		Params:     func() any { p := s.Defaults(); return &p },
-		Workload:   sut.WorkloadFrom(s.Workload),
+		Workload:   s.workload,
 		GoesOn:     s.goesOn(),
 		Variants:   s.variants(),
 		Invariants: s.invariants,
@@ -161,6 +164,22 @@ func (s System[S, P]) Sut() sut.System {
 		Target: s.API.Target, Handler: s.API.Handler,
 		TargetNotApplicable: s.Unseen,
 	}
+}
+
+func (s System[S, P]) workload(seed uint64, params any) (sut.Workload, error) {
+	p, err := sut.ParamsOf[P](params)
+	if err != nil {
+		return nil, err
+	}
+	if err := validate(p); err != nil {
+		return nil, fmt.Errorf("%s parameters: %w", s.Name, err)
+	}
+	streams := keys.NewStreams(seed)
+	w := s.Workload(streams, p)
+	if err := streams.Err(); err != nil {
+		return nil, fmt.Errorf("%s workload: %w", s.Name, err)
+	}
+	return w, nil
 }
 
 func (s System[S, P]) goesOn() func(any) time.Duration {

@@ -23,6 +23,7 @@ import (
 	"stampede/harness/design"
 	"stampede/harness/env/envtest"
 	"stampede/harness/history"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
 )
 
@@ -100,7 +101,7 @@ func system(closed *atomic.Int64, roles ...emptying) sut.System {
 	return design.System[boxes, params]{
 		Name: "boxes", Question: "are things kept?", API: table,
 		Defaults: func() params { return params{First: "first"} },
-		Workload: func(uint64, params) (sut.Workload, error) { return nil, nil },
+		Workload: func(*keys.Streams, params) sut.Workload { return nil },
 		State: design.State[params]{
 			Schema: `CREATE TABLE things (thing text PRIMARY KEY); CREATE TABLE noise (n int);`,
 			Seed: func(ctx context.Context, tx pgx.Tx, p params) error {
@@ -304,6 +305,27 @@ func (s sends) Put(ctx context.Context, req putRequest) (none api.Nothing, err e
 	s.Kafka.TryProduce(context.WithoutCancel(ctx),
 		&kgo.Record{Topic: "things", Key: []byte(req.Thing)}, nil)
 	return none, nil
+}
+
+// TestWorkload: parameters are judged, and so is what the streams were asked for.
+func TestWorkload(t *testing.T) {
+	sys := design.System[boxes, params]{Name: "boxes", API: &api.Table[boxes]{System: "boxes"},
+		Workload: func(s *keys.Streams, p params) sut.Workload {
+			s.Uniform(len(p.First) - 1)
+			return nil
+		}}.Sut()
+	for want, given := range map[string]any{
+		"boxes parameters: first: expected a name": params{},
+		"boxes workload: keys: ":                   params{First: "x"},
+		"expected parameters of the type ":         7,
+	} {
+		if _, err := sys.Workload(1, given); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v does not begin with %q", err, want)
+		}
+	}
+	if _, err := sys.Workload(1, &params{First: "xx"}); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestOnItsWay: a record that is not in Kafka yet, and may still come there, is pending.

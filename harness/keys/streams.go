@@ -27,6 +27,9 @@ type Streams struct {
 // NewStreams deals out of a seed.
 func NewStreams(seed uint64) *Streams { return &Streams{seed: seed} }
 
+// Seed is the seed that it deals out of.
+func (s *Streams) Seed() uint64 { return s.seed }
+
 // Err is the first error of a source that could not be made.
 func (s *Streams) Err() error { return s.err }
 

@@ -170,7 +170,7 @@ func layers(pkg string) (allowed []string, listed bool) {
 			"harness/bounds", "harness/plain"}, true
 	case "harness/design":
 		return []string{"harness/sut", "harness/history", "harness/check", "harness/stores",
-			"harness/topics", "harness/api", "harness/bounds", "harness/sim"}, true
+			"harness/topics", "harness/api", "harness/bounds", "harness/sim", "harness/keys"}, true
 	}
 	return nil, false
 }

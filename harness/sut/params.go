@@ -13,16 +13,3 @@ func ParamsOf[P any](params any) (P, error) {
 	var none P
 	return none, fmt.Errorf("expected parameters of the type %T, got %T", none, params)
 }
-
-// WorkloadFrom makes a System's Workload of a function that takes parameters of its own type.
-func WorkloadFrom[P any](
-	newWorkload func(seed uint64, p P) (Workload, error),
-) func(seed uint64, params any) (Workload, error) {
-	return func(seed uint64, params any) (Workload, error) {
-		p, err := ParamsOf[P](params)
-		if err != nil {
-			return nil, err
-		}
-		return newWorkload(seed, p)
-	}
-}

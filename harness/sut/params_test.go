@@ -19,16 +19,4 @@ func TestParamsOf(t *testing.T) {
 			t.Errorf("%T became %+v", given, p)
 		}
 	}
-	made := sut.WorkloadFrom(func(seed uint64, p params) (sut.Workload, error) {
-		if seed != 3 || p.N != 7 {
-			t.Errorf("made with %d, %+v", seed, p)
-		}
-		return nil, nil
-	})
-	if _, err := made(3, &params{7}); err != nil {
-		t.Error(err)
-	}
-	if _, err := made(3, 7); err == nil {
-		t.Error("a number was taken for parameters")
-	}
 }

@@ -233,7 +233,7 @@ func streetOf(
 	t suttest.TB, seed uint64, p *adclicks.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := adclicks.NewWorkload(seed, *p)
+	load, err := adclicks.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

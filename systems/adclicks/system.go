@@ -34,7 +34,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "adclicks",
 		Question: "clicks come twice, late and from click farms: do the counts of real time, of a " +
 			"recount and of the bill agree?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		State: design.State[Params]{Schema: schema, Seed: seed, Ready: ready(),
 			Empty:   []string{"decisions", "windows", "objects", "replays", "allotments"},
 			Pending: pending, Audit: audit, Gauge: look},

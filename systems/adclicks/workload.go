@@ -28,24 +28,17 @@ const firstMS = 1_700_000_000_000
 // retryPause is the pause before a click of unknown outcome is sent again.
 const retryPause = 200 * time.Millisecond
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations click, in
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations click, in
 // the order of event time but for what comes late; looks at dashboards, reconciliations, replays of
 // the log and replayed clicks follow from some. A click of unknown outcome is sent again; Op.Arg
 // counts the attempts.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("adclicks parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, table: API(), campaigns: s.Uniform(p.Campaigns), users: s.Uniform(p.Users),
 		ads: s.Uniform(p.Ads)}
 	w.late, w.by, w.farm, w.ip, w.price = s.Coin(), s.Coin(), s.Coin(), s.Coin(), s.Coin()
 	w.replayed, w.dashboard, w.disorder, w.twice = s.Coin(), s.Coin(), s.Coin(), s.Coin()
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindClick}}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("adclicks workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 // workload decides every question by its own stream of random numbers.

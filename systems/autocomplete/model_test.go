@@ -146,7 +146,7 @@ func bookOf(
 	t suttest.TB, seed uint64, p *autocomplete.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := autocomplete.NewWorkload(seed, *p)
+	load, err := autocomplete.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

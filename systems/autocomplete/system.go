@@ -30,7 +30,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "autocomplete",
 		Question: "what users may be about to type: which designs answer with the exact top of a " +
 			"fresh index, and never with a blocked phrase?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		State:      design.State[Params]{Schema: schema, Empty: []string{"known", "objects"}},
 		Designs:    designs,
 		Invariants: invariants,

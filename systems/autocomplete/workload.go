@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"stampede/harness/api"
-	"stampede/harness/bounds"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -34,21 +33,13 @@ const mistypedAfter = 10
 // lookLater is when somebody looks for a second time.
 const lookLater = 300 * time.Millisecond
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations are
 // searches; some are typed, with a suggestion for each character.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := bounds.Check(p); err != nil {
-		return nil, fmt.Errorf("autocomplete parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
-	w := &workload{p: p, table: API(), words: words(), regular: s.Coin(), typed: s.Coin(),
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
+	return &workload{p: p, table: API(), words: words(), regular: s.Coin(), typed: s.Coin(),
 		wrong: s.Coin(), block: s.Coin(), news: s.Coin(), users: s.Uniform(p.Users),
 		regulars: s.Uniform(min(p.Regulars, p.Users)),
 		phrases:  s.Skewed(p.Phrases, keys.SkewZipf, 0, 0)}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("autocomplete workload: %w", s.Err())
-	}
-	return w, nil
 }
 
 type workload struct {

@@ -226,7 +226,7 @@ func shopOf(
 	t suttest.TB, seed uint64, p *checkout.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := checkout.NewWorkload(seed, *p)
+	load, err := checkout.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

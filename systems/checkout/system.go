@@ -25,7 +25,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "checkout",
 		Question: "a crowd wants a few units: does each attempt end once, and is nothing sold twice or " +
 			"paid for nothing?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		GoesOn: func(p Params) time.Duration {
 			return time.Duration(p.PayTries+1)*p.PayRetry.D() + 2*p.SlowTime.D()
 		},

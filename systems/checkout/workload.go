@@ -28,15 +28,11 @@ const (
 	hotTurn  = 2000
 )
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are joins,
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations are joins,
 // of users or of bots. Who has a token polls until there is an end; who was refused may
 // join once more, and some leave when they are to wait. A join or a leave of unknown outcome is
 // sent again with the same identity; Op.Arg counts the attempts.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("checkout parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, table: API()}
 	w.products = s.Skewed(p.Products, p.Skew, hotShare, hotTurn)
 	w.addresses, w.botAddresses = s.Uniform(p.IPs), s.Uniform(p.BotIPs)
@@ -46,10 +42,7 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if p.Users > 0 {
 		w.users = s.Uniform(p.Users)
 	}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("checkout workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 // workload decides every question by its own stream of random numbers.

@@ -137,7 +137,7 @@ func boardOf(
 	t suttest.TB, seed uint64, p *commentary.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := commentary.NewWorkload(seed, *p)
+	load, err := commentary.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

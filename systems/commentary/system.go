@@ -27,7 +27,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "commentary",
 		Question: "live commentary of matches: which designs keep viewers up to date when ten times as " +
 			"many look, and what does a viewer cost?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		State:      design.State[Params]{Schema: schema, Empty: []string{"changes", "objects"}},
 		Roles:      []role{archiver()},
 		Designs:    designs,

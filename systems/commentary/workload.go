@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"stampede/harness/api"
-	"stampede/harness/bounds"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -34,21 +33,14 @@ const (
 	savedTwice = 0.1
 )
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations are
 // comments, and viewers who open a match and look again and again.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := bounds.Check(p); err != nil {
-		return nil, fmt.Errorf("commentary parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, table: API(), hot: s.Coin(), publish: s.Coin(), correct: s.Coin(),
 		app: s.Coin(), past: s.Coin(), matches: s.Uniform(p.Matches)}
 	w.Resends = sut.Resends{Share: savedTwice, Coin: s.Coin().At,
 		Kinds: []string{KindPublish, KindCorrect}}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("commentary workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 type workload struct {

@@ -302,7 +302,7 @@ func crawlOf(
 	t suttest.TB, seed uint64, p *crawler.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := crawler.NewWorkload(seed, *p)
+	load, err := crawler.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

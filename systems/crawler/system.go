@@ -36,7 +36,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "crawler",
 		Question: "a hostile web, and crawlers that die: which designs fetch every page that they " +
 			"may, once, and ask no host too often?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		GoesOn: func(p Params) time.Duration {
 			return time.Duration(p.Recrawls)*2*p.RecrawlAfter.D() + p.Delay.D()*time.Duration(p.PerHost)
 		},

@@ -1,7 +1,6 @@
 package crawler
 
 import (
-	"fmt"
 	"time"
 
 	"stampede/harness/api"
@@ -21,19 +20,11 @@ const (
 // lookEvery is the time between two questions about a page.
 const lookEvery = 400 * time.Millisecond
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are seeds:
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations are seeds:
 // pages of one island, and later of the next.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("crawler parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
-	w := &workload{p: p, table: API(), twice: s.Coin(), draws: s.Uniform(1 << 40),
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
+	return &workload{p: p, table: API(), twice: s.Coin(), draws: s.Uniform(1 << 40),
 		priorities: s.Uniform(lowest + 1)}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("crawler workload: %w", s.Err())
-	}
-	return w, nil
 }
 
 type workload struct {

@@ -312,7 +312,7 @@ type RedisAudit struct {
 }
 
 // Params are the workload's parameters. Their bounds keep operation identities unique (see
-// NewWorkload) and the initial state within what a store holds in seconds.
+// newWorkload) and the initial state within what a store holds in seconds.
 type Params struct {
 	Items      int    `json:"items" min:"1" max:"10000" doc:"how many items are on sale"`
 	Units      int    `json:"units" min:"1" max:"10000000" doc:"units of each item"`

@@ -28,7 +28,7 @@ type tb = suttest.TB
 // saleOf is a sale of so many scheduled operations, within a second, at a correct shop.
 func saleOf(t tb, seed uint64, p flashsale.Params, tr suttest.Trouble, ops int) *evidence {
 	t.Helper()
-	load, err := flashsale.NewWorkload(seed, p)
+	load, err := flashsale.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

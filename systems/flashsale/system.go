@@ -20,7 +20,7 @@ func system(designs ...variant) sut.System {
 	return design.System[Shop, Params]{
 		Name:     "flashsale",
 		Question: "far more buyers than units: which designs never sell more than N, and at what cost?",
-		API:      API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API:      API(), Defaults: DefaultParams, Workload: newWorkload,
 		State: state{Schema: schema, Empty: []string{"orders", "payments", "order_log"}},
 		Costs: assumedCosts, Calibration: calibration(),
 		Designs: designs, Invariants: Invariants,

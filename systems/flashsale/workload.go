@@ -1,7 +1,6 @@
 package flashsale
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -55,34 +54,27 @@ const (
 // ItemKey names the n-th item, from 1: "item-1".
 func ItemKey(n int) string { return "item-" + strconv.Itoa(n) }
 
-// NewWorkload makes the sale's operations as a pure function of the seed.
+// newWorkload makes the sale's operations as a pure function of the seed.
 //
 // Scheduled operations are buys. Operations 2k and 2k+1 sometimes belong to one buyer: the second
 // is then either the same click once more (same Op.ID) or an attempt to buy a second unit, and
 // the two race. All else follows from replies: payments, some of them late or delivered twice;
 // what is sent again because its outcome is unknown, a webhook with an Op.ID of its own and the
 // same payment (Op.Client); other second clicks and purchases; and reads of the stock.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("flashsale parameters: %w", err)
-	}
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p}
-	streams := keys.NewStreams(seed)
-	w.pair, w.later, w.laterAt = streams.Coin(), streams.Coin(), streams.Coin()
-	w.pay, w.payAt, w.late = streams.Coin(), streams.Coin(), streams.Coin()
-	w.twice, w.twiceAt = streams.Coin(), streams.Coin()
-	w.reads, w.readAt = streams.Coin(), streams.Coin()
-	w.items = streams.Skewed(p.Items, p.ItemSkew, hotShare, hotTurn)
+	w.pair, w.later, w.laterAt = s.Coin(), s.Coin(), s.Coin()
+	w.pay, w.payAt, w.late = s.Coin(), s.Coin(), s.Coin()
+	w.twice, w.twiceAt = s.Coin(), s.Coin()
+	w.reads, w.readAt = s.Coin(), s.Coin()
+	w.items = s.Skewed(p.Items, p.ItemSkew, hotShare, hotTurn)
 	for n := range p.Items {
 		w.itemKeys = append(w.itemKeys, ItemKey(n+1))
 	}
 	if p.Buyers > 0 {
-		w.buyers = streams.Unrepeated(p.Buyers)
+		w.buyers = s.Unrepeated(p.Buyers)
 	}
-	if streams.Err() != nil {
-		return nil, fmt.Errorf("flashsale workload: %w", streams.Err())
-	}
-	return w, nil
+	return w
 }
 
 // workload decides every question by its own stream of random numbers.

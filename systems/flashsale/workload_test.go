@@ -17,7 +17,7 @@ import (
 
 func newLoad(t tb, seed uint64, p flashsale.Params) sut.Workload {
 	t.Helper()
-	load, err := flashsale.NewWorkload(seed, p)
+	load, err := flashsale.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,8 @@ func TestBadParams(t *testing.T) {
 	} {
 		p := flashsale.DefaultParams()
 		change(&p)
-		if _, err := flashsale.NewWorkload(1, p); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := flashsale.System().Workload(1, p)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not contain %q", err, want)
 		}
 	}

@@ -90,7 +90,7 @@ func shopOf(
 	t suttest.TB, seed uint64, p *idempotency.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := idempotency.NewWorkload(seed, *p)
+	load, err := idempotency.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "idempotency",
 		Question: "clients send a request again and servers crash in the middle: does a key mean one " +
 			"charge?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		GoesOn:     func(p Params) time.Duration { return p.TTL.D() + p.ReapLag.D() },
 		Designs:    designs,
 		Invariants: invariants,

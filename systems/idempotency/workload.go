@@ -30,24 +30,17 @@ const (
 // otherShare is the share of repeats that have another amount, if any key is used for one.
 const otherShare = 0.2
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations charge
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations charge
 // under a new key, or repeat the request before them, some with another amount. A request of
 // unknown outcome, or that is turned away, is sent again; Op.Arg counts the attempts. Some keys
 // are used for another amount as well, too early or after their time, and some are asked for once
 // more when most of their time is over.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("idempotency parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, table: API()}
 	w.customers = s.Uniform(p.Customers)
 	w.repeat, w.other, w.reuse, w.amount, w.when = s.Coin(), s.Coin(), s.Coin(), s.Coin(), s.Coin()
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: w.Kinds()}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("idempotency workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 // workload decides every question by its own stream of random numbers.

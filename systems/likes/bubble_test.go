@@ -359,7 +359,7 @@ func (b *bubble) once(ctx context.Context, d making, name string) (killed bool) 
 
 // users offers the operations over two seconds, and what follows from them.
 func (b *bubble) users(ctx context.Context, all *sync.WaitGroup, ops int) {
-	load, err := NewWorkload(b.seed, b.inst.stores.Params)
+	load, err := System().Workload(b.seed, b.inst.stores.Params)
 	if err != nil {
 		b.T.Fatal(err)
 	}

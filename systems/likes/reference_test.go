@@ -21,7 +21,7 @@ func likesOf(
 	t suttest.TB, seed uint64, p Params, tr trouble, regions, ops int,
 ) *evidence {
 	t.Helper()
-	load, err := NewWorkload(seed, p)
+	load, err := System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func system(designs ...variant) sut.System {
 		Name: "likes",
 		Question: "everybody likes one video: which design takes the write load, and is its count " +
 			"right?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		State: state{
 			Schema: schema,
 			Seed: func(ctx context.Context, tx pgx.Tx, p Params) error {

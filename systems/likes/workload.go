@@ -1,7 +1,6 @@
 package likes
 
 import (
-	"fmt"
 	"time"
 
 	"stampede/harness/history"
@@ -33,7 +32,7 @@ const (
 	hotTurn  = 2000
 )
 
-// NewWorkload makes the interactions as a pure function of the seed.
+// newWorkload makes the interactions as a pure function of the seed.
 //
 // Scheduled operations are likes. Operations 2k and 2k+1 sometimes are the
 // same user's clicks on the same video, which race. All else follows from
@@ -45,14 +44,8 @@ const (
 //   - some interactions are sent twice with the same identity (Resend);
 //   - reads of the count, by the same user, and views fall within Think after
 //     the first reply to a like.
-//
-// It returns every bad parameter at once, each named as in a scenario.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("likes parameters: %w", err)
-	}
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p}
-	s := keys.NewStreams(seed)
 	w.twice, w.back, w.again = s.Coin(), s.Coin(), s.Coin()
 	w.when, w.reads, w.views = s.Coin(), s.Coin(), s.Coin()
 	w.videos = s.Skewed(p.Videos, p.VideoSkew, hotShare, hotTurn)
@@ -64,10 +57,7 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	for n := range p.Videos {
 		w.names = append(w.names, VideoKey(uint64(n+1)))
 	}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("likes workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 // workload decides every question by its own stream of random numbers.

@@ -15,7 +15,7 @@ func loadOf(t *testing.T, seed uint64, change func(*Params)) sut.Workload {
 	if change != nil {
 		change(&p)
 	}
-	w, err := NewWorkload(seed, p)
+	w, err := System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,8 @@ func TestRetries(t *testing.T) {
 func TestFirstShards(t *testing.T) {
 	p := DefaultParams()
 	p.FirstShards, p.MaxShards = 2, 1
-	if _, err := NewWorkload(1, p); err == nil || !strings.Contains(err.Error(), "first_shards: ") {
+	_, err := System().Workload(1, p)
+	if err == nil || !strings.Contains(err.Error(), "first_shards: ") {
 		t.Errorf("a workload of bad parameters: %v", err)
 	}
 }

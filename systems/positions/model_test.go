@@ -129,7 +129,7 @@ func bookOf(
 	t suttest.TB, seed uint64, p *positions.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := positions.NewWorkload(seed, *p)
+	load, err := positions.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func smallRun() *evidence {
 			e.Records = append(e.Records, rec)
 		})
 	}
-	load, err := positions.NewWorkload(1, positions.Params{Drivers: 2, MoveAfter: 1,
+	load, err := positions.System().Workload(1, positions.Params{Drivers: 2, MoveAfter: 1,
 		FlushEvery: 1e6, FreshWithin: 1e6, SessionTimeout: 1e9})
 	if err != nil {
 		panic(err)

@@ -31,7 +31,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "positions",
 		Question: "where drivers are and were: a hot and a cold path, and who can be erased from " +
 			"everywhere?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		State: design.State[Params]{Schema: schema, Seed: signUp, Empty: []string{"pings", "archive"},
 			Audit: func(ctx context.Context, st *opened) (any, error) {
 				return audit(ctx, st, oldSide, nil)

@@ -1,11 +1,9 @@
 package positions
 
 import (
-	"fmt"
 	"time"
 
 	"stampede/harness/api"
-	"stampede/harness/bounds"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -33,21 +31,14 @@ func around() []time.Duration {
 // eraseAfter is when the erasure is requested.
 const eraseAfter = 10 * time.Millisecond
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are pings,
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations are pings,
 // of each driver in turn. Some are followed by reads, some by two more pings at once, a few by an
 // erasure with reads and pings around it; an erased driver goes on pinging.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := bounds.Check(p); err != nil {
-		return nil, fmt.Errorf("positions parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, table: API()}
 	w.late, w.read, w.track, w.erase = s.Coin(), s.Coin(), s.Coin(), s.Coin()
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindPing}}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("positions workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 type workload struct {

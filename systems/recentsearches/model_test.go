@@ -136,7 +136,7 @@ func bookOf(
 	t suttest.TB, seed uint64, p *recentsearches.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := recentsearches.NewWorkload(seed, *p)
+	load, err := recentsearches.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

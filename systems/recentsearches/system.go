@@ -28,7 +28,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "recentsearches",
 		Question: "what users searched for: which designs show it on every device once it is " +
 			"acknowledged, and never lose it?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		State: design.State[Params]{Schema: schema, Empty: []string{"changes", "objects", "outbox"},
 			Audit: func(ctx context.Context, st *opened) (any, error) { return audit(ctx, st, cached) }},
 		Roles:      []role{archiver()},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"stampede/harness/api"
-	"stampede/harness/bounds"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -19,20 +18,12 @@ const idBits = 4
 // Another device of the user searches for the next term at the same time.
 const forgetAfter = 5 * time.Millisecond
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations are
 // searches of some user. Some are followed by looks from several devices, some by a forgetting.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := bounds.Check(p); err != nil {
-		return nil, fmt.Errorf("recentsearches parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
-	w := &workload{p: p, table: API(), regular: s.Coin(), read: s.Coin(), forget: s.Coin(),
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
+	return &workload{p: p, table: API(), regular: s.Coin(), read: s.Coin(), forget: s.Coin(),
 		login: s.Coin(), history: s.Coin(), users: s.Uniform(p.Users),
 		regulars: s.Uniform(min(p.Regulars, p.Users)), terms: s.Uniform(p.Terms)}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("recentsearches workload: %w", s.Err())
-	}
-	return w, nil
 }
 
 type workload struct {

@@ -25,7 +25,7 @@ func houseOf(
 	t suttest.TB, seed uint64, p *reservation.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := reservation.NewWorkload(seed, *p)
+	load, err := reservation.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func System() sut.System {
 		Name: "reservation",
 		Question: "many want the same places for some nights: are holds exact when they expire under " +
 			"load?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		GoesOn: func(p Params) time.Duration { return p.HoldTTL.D() + p.ExpireLag.D() },
 		Designs: []variant{
 			rowPerNight(), counterPerNight(), exclusionRanges(), advisoryLock(), redisGate(), redisOnly(),

@@ -35,16 +35,12 @@ const (
 	hotTurn  = 2000
 )
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations are
 // holds. From an acknowledged one follows a confirmation, a release or nothing; from a booking a
 // cancellation, and from that another hold. Who finds all sold out comes back when holds have
 // expired. An operation of unknown outcome is repeated with the same identity; Op.Arg counts
 // the attempts.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("reservation parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, table: API()}
 	w.resources = s.Skewed(p.Resources, p.Skew, hotShare, hotTurn)
 	w.first, w.nights = s.Coin(), s.Coin()
@@ -54,10 +50,7 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if p.Guests > 0 {
 		w.guests = s.Uniform(p.Guests)
 	}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("reservation workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 // workload decides every question by its own stream of random numbers.

@@ -110,7 +110,7 @@ func plannedSizes(
 	t *testing.T, seed uint64, p Params,
 ) (sizes []int, ready time.Duration) {
 	t.Helper()
-	load, err := NewWorkload(seed, p)
+	load, err := System().Workload(seed, p)
 	ok(t, err)
 	const whole = 22 * time.Minute
 	day := p.day()

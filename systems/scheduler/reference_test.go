@@ -61,7 +61,7 @@ const (
 // morningOf is a morning of so many requests at a correct scheduler.
 func morningOf(t tb, seed uint64, p Params, tr trouble, ops int) *evidence {
 	t.Helper()
-	load, err := NewWorkload(seed, p)
+	load, err := System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

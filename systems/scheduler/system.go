@@ -19,7 +19,7 @@ func System() sut.System {
 			"time and never early?",
 		API:      API(),
 		Defaults: DefaultParams,
-		Workload: NewWorkload,
+		Workload: newWorkload,
 		GoesOn:   goesOn,
 		State: design.State[Params]{Schema: schema, Pending: pending,
 			Empty: []string{"tasks", "runs", "effects"}},

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -37,7 +36,7 @@ const (
 	cancelUntil = 1.2
 )
 
-// NewWorkload makes users schedule tasks as a pure function of the seed.
+// newWorkload makes users schedule tasks as a pure function of the seed.
 //
 // Every scheduled operation schedules a task: operation i at business time i /
 // Rate, times TimeScale, after the beginning. Some are due together at nine
@@ -46,22 +45,14 @@ const (
 // some are paused and resumed, some fail and are run again, some are read.
 //
 // A request of unknown outcome is sent again with the same identity, up to
-// RetryOnLost times; some are sent twice in any case (Resend). It returns every bad
-// parameter at once.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("scheduler parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
+// RetryOnLost times; some are sent twice in any case (Resend).
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, day: p.day(), api: API(), kind: s.Coin(), when: s.Coin(),
 		queue: s.Coin(), long: s.Coin(), fate: s.Coin(), moment: s.Coin(), awaits: s.Coin(),
 		reads: s.Coin()}
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At,
 		Kinds: []string{KindSchedule, KindCancel, KindPause, KindResume, KindRerun}}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("scheduler workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 // workload decides every question by its own stream of random numbers.

@@ -17,7 +17,7 @@ func TestWorkloadIsPure(t *testing.T) {
 	p := DefaultParams()
 	var loads []sut.Workload
 	for _, seed := range []uint64{1, 1, 2} {
-		load, err := NewWorkload(seed, p)
+		load, err := System().Workload(seed, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestWorkloadIsPure(t *testing.T) {
 // its own.
 func TestWorkloadIsAMorning(t *testing.T) {
 	p := DefaultParams()
-	load, err := NewWorkload(7, p)
+	load, err := System().Workload(7, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestWorkloadIsAMorning(t *testing.T) {
 // TestRetries: what is lost is sent again with the same identity, and only so often.
 func TestRetries(t *testing.T) {
 	p := DefaultParams()
-	load, err := NewWorkload(7, p)
+	load, err := System().Workload(7, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestBadParams(t *testing.T) {
 	p := DefaultParams()
 	p.Day, p.TimeScale, p.Crons, p.Recurrence, p.MaxFleet = "nine", 0, []string{"x"}, "never", 1
 	p.Cancel, p.Lease, p.RescueWithin = 0.99, 0, 0
-	_, err := NewWorkload(1, p)
+	_, err := System().Workload(1, p)
 	if err == nil {
 		t.Fatal("they were accepted")
 	}

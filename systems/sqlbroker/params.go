@@ -12,7 +12,7 @@ import (
 )
 
 // Params are the workload's parameters. Their bounds keep operation identities unique (see
-// NewWorkload) and statements within what a server takes.
+// newWorkload) and statements within what a server takes.
 type Params struct {
 	Queues    int `json:"queues" min:"1" max:"100" doc:"number of queues"`
 	Worked    int `json:"worked" min:"0" max:"100" doc:"queues that the consumer role processes; operations consume the others"`

@@ -27,7 +27,7 @@ func runOf(
 	t suttest.TB, seed uint64, p sqlbroker.Params, tr suttest.Trouble, dies, sleeps float64, ops int,
 ) *evidence {
 	t.Helper()
-	load, err := sqlbroker.NewWorkload(seed, p)
+	load, err := sqlbroker.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

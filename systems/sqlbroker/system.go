@@ -46,7 +46,7 @@ func systemOf(designs ...variant) sut.System {
 		Question: "how far does a table go as a message broker, and what do its consumers see?",
 		API:      API(),
 		Defaults: DefaultParams,
-		Workload: NewWorkload,
+		Workload: newWorkload,
 		State: design.State[Params]{Schema: schema, Seed: createQueues,
 			Empty: []string{"published", "dead_letters", "effects"}, Audit: audit},
 		Designs:    designs,

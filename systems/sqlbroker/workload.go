@@ -37,26 +37,17 @@ const (
 	publishers = 16
 )
 
-// NewWorkload makes the messages and what operations do with them as a pure function
+// newWorkload makes the messages and what operations do with them as a pure function
 // of the seed. Scheduled operations are publications, and all else follows from replies, as the
 // README says. Op.Arg counts the attempts of what is sent again because its outcome is unknown.
-//
-// It returns every bad parameter at once, each named as in a scenario.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("sqlbroker parameters: %w", err)
-	}
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p}
-	s := keys.NewStreams(seed)
 	w.queue, w.group, w.priority = s.Uniform(p.Queues), s.Uniform(p.Groups), s.Uniform(p.Priorities)
 	w.poisoned = s.Uniform(p.Batch)
 	w.grouped, w.delayed, w.delay, w.poison = s.Coin(), s.Coin(), s.Coin(), s.Coin()
 	w.demands, w.when, w.fate = s.Coin(), s.Coin(), s.Coin()
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindPublish, KindAck}}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("sqlbroker workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 // workload decides every question by its own stream of random numbers.

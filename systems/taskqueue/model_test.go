@@ -257,7 +257,7 @@ func lineOf(
 	t suttest.TB, seed uint64, p *taskqueue.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := taskqueue.NewWorkload(seed, *p)
+	load, err := taskqueue.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "taskqueue",
 		Question: "jobs are retried, delayed and given up while workers die: is none lost, none done " +
 			"twice and nobody starved?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		Designs:    designs,
 		Invariants: invariants,
 		NoRaces: "workers race for jobs, and not clients; priority-kept and tenants-fair count claims " +

@@ -24,22 +24,15 @@ const (
 // cancelWithin is when a job is cancelled at the latest.
 const cancelWithin = 100 * time.Millisecond
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations enqueue;
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations enqueue;
 // some jobs are cancelled soon after, and dead letters are replayed.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("taskqueue parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, table: API(), tenants: s.Uniform(p.Tenants)}
 	w.noisy, w.urgent, w.delayed, w.unique = s.Coin(), s.Coin(), s.Coin(), s.Coin()
 	w.sort, w.calls, w.cancel, w.replay = s.Coin(), s.Coin(), s.Coin(), s.Coin()
 	w.work, w.when, w.which = s.Coin(), s.Coin(), s.Coin()
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindEnqueue}}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("taskqueue workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 // workload decides every question by its own stream of random numbers.

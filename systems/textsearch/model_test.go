@@ -118,7 +118,7 @@ func shelfOf(
 	t suttest.TB, seed uint64, p *textsearch.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := textsearch.NewWorkload(seed, *p)
+	load, err := textsearch.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

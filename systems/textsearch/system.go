@@ -26,7 +26,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "textsearch",
 		Question: "documents found by their words: which designs answer each search with exactly the " +
 			"documents of one moment, through merges, crashes and restarts?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		State: design.State[Params]{Schema: schema, Seed: seed, Empty: []string{"changes"},
 			Found: files},
 		Designs:    designs,

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"stampede/harness/api"
-	"stampede/harness/bounds"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -38,20 +37,12 @@ const (
 	deleteLater = 1200 * time.Millisecond
 )
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations index
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations index
 // documents and search.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := bounds.Check(p); err != nil {
-		return nil, fmt.Errorf("textsearch parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
-	w := &workload{p: p, table: API(), author: author{words()}, index: s.Coin(), remove: s.Coin(),
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
+	return &workload{p: p, table: API(), author: author{words()}, index: s.Coin(), remove: s.Coin(),
 		rival: s.Coin(), docs: s.Skewed(p.Documents, p.Skew, 0, 0), clients: s.Uniform(p.Clients),
 		random: s.Uniform(1 << 30)}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("textsearch workload: %w", s.Err())
-	}
-	return w, nil
 }
 
 type workload struct {

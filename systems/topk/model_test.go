@@ -129,7 +129,7 @@ func logOf(
 	t suttest.TB, seed uint64, p *topk.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := topk.NewWorkload(seed, *p)
+	load, err := topk.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

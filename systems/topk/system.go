@@ -16,7 +16,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "topk",
 		Question: "which keys of a stream are the most frequent: who finds them in fixed memory, " +
 			"within its bound?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload, State: state(),
+		API: API(), Defaults: DefaultParams, Workload: newWorkload, State: state(),
 		Designs:    designs,
 		Invariants: invariants,
 		NoRaces: "batches add up whatever their order, and clients compete for nothing; workers " +

@@ -2,12 +2,10 @@ package topk
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
 	"stampede/harness/api"
-	"stampede/harness/bounds"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -17,20 +15,13 @@ import (
 // firstWindow is the window in which the events begin, so that no late one is before 1970.
 const firstWindow = 10
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations record
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations record
 // batches; after some of them the top of their window is read.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := bounds.Check(p); err != nil {
-		return nil, fmt.Errorf("topk parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
-	w := &workload{p: p, table: API(), seed: seed}
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
+	w := &workload{p: p, table: API(), seed: s.Seed()}
 	w.late, w.read, w.span = s.Coin(), s.Coin(), s.Coin()
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindRecord}}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("topk workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 type workload struct {

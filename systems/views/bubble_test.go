@@ -475,7 +475,7 @@ func (b *bubble) live(d build, sessions int, faults func(filters, counters []*re
 	api, b.api = b.open(d, r, cfg)
 	filters := []*replica{b.start(d, "filter"), b.start(d, "filter")}
 	counters := []*replica{b.start(d, "counter"), b.start(d, "counter")}
-	load, err := NewWorkload(b.rng.Uint64(), b.params)
+	load, err := System().Workload(b.rng.Uint64(), b.params)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func TestLog(t *testing.T) {
 // TestLogIsCompact: a hundredth of the largest run takes a hundredth of 20 MB.
 func TestLogIsCompact(t *testing.T) {
 	p := DefaultParams()
-	load, err := NewWorkload(1, p)
+	load, err := System().Workload(1, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -208,7 +208,7 @@ const producers = 4
 // when they are there. Sessions follow each other, and are in the key if spread says so.
 func fill(t testing.TB, cfg sut.Config, p Params, events int, spread bool) {
 	t.Helper()
-	load, err := NewWorkload(1, p)
+	load, err := System().Workload(1, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ const partitions = 4
 // runOf is a run of so many sessions through a correct pipeline.
 func runOf(t tb, seed uint64, p Params, tr trouble, composite bool, sessions int) *evidence {
 	t.Helper()
-	load, err := NewWorkload(seed, p)
+	load, err := System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

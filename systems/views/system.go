@@ -31,7 +31,7 @@ func System() sut.System {
 		Question: "what does a hot video do to a partitioned pipeline, and does the count stay exact?",
 		API:      API(),
 		Defaults: DefaultParams,
-		Workload: NewWorkload,
+		Workload: newWorkload,
 		State: design.State[Params]{Schema: schema, Seed: seed, Ready: ready,
 			Empty: []string{"drops", "view_counts"}, Pending: pending, Audit: audit, Gauge: look},
 		Designs: []variant{updatePerEvent(), videoKey(), compositeKey(), preaggregated(),

@@ -49,7 +49,7 @@ func botAddresses() []string {
 
 func farmAddress(n int) string { return fmt.Sprintf("198.51.%d.%d", n/250, n%250+1) }
 
-// NewWorkload makes people watch videos as a pure function of the seed.
+// newWorkload makes people watch videos as a pure function of the seed.
 //
 // A scheduled operation is the first heartbeat of a session; operation i happens at event time i /
 // EventRate after the beginning. The others follow from it, HeartbeatEvery apart. Some sessions end
@@ -60,21 +60,13 @@ func farmAddress(n int) string { return fmt.Sprintf("198.51.%d.%d", n/250, n%250
 // A heartbeat of unknown outcome is sent again with the same identity, up to RetryOnLost times;
 // some are sent twice in any case (Resend). Reads of counts follow from first heartbeats. At
 // RulesAfter the operation is a change of the rules, at ReprocessAfter the demand to count again.
-// It returns every bad parameter at once.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("views parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, pair: s.Coin(), kind: s.Coin(), length: s.Coin(), watched: s.Coin(),
 		address: s.Coin(), reads: s.Coin(), readAt: s.Coin(),
 		users: s.Uniform(p.Users)}
 	w.videos = s.Skewed(p.Videos, p.VideoSkew, p.HotShare, 0)
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindHeartbeat}}
-	if s.Err() != nil {
-		return nil, fmt.Errorf("views workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 // workload decides every question by its own stream of random numbers.

@@ -190,7 +190,7 @@ func played(
 	t suttest.TB, seed uint64, p *writeheavy.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
-	load, err := writeheavy.NewWorkload(seed, *p)
+	load, err := writeheavy.System().Workload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func systemOf(designs ...variant) sut.System {
 		Name: "writeheavy",
 		Question: "counters under a heavy load of writes: shard, log, batch or reduce, and is every " +
 			"write counted once?",
-		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		API: API(), Defaults: DefaultParams, Workload: newWorkload,
 		State: design.State[Params]{Schema: schema, Empty: []string{"ops", "counters", "partials"},
 			Audit: audited(Contract{}, nil)},
 		Designs:    designs,

@@ -1,11 +1,9 @@
 package writeheavy
 
 import (
-	"fmt"
 	"time"
 
 	"stampede/harness/api"
-	"stampede/harness/bounds"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -29,25 +27,18 @@ const (
 	hotTurn  = 2000 << idBits
 )
 
-// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are adds
+// newWorkload makes the operations as a pure function of the seed. Scheduled operations are adds
 // and batches. What is of unknown outcome is sent again, some of it twice in any case. After the
 // last attempt of some adds, whatever its outcome, their counter is read: half of the time right
 // after it, which shows an answer that came too early; else later, perhaps once the load is over.
-func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
-	if err := bounds.Check(p); err != nil {
-		return nil, fmt.Errorf("writeheavy parameters: %w", err)
-	}
-	s := keys.NewStreams(seed)
+func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, table: API()}
 	w.keys, w.users = s.Skewed(p.Keys, p.Skew, hotShare, hotTurn), s.Uniform(p.Users)
 	w.batch, w.down, w.size, w.poison = s.Coin(), s.Coin(), s.Coin(), s.Coin()
 	w.class, w.read, w.when = s.Coin(), s.Coin(), s.Coin()
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindAdd, KindBatch}}
 	w.pause = s.Coin()
-	if s.Err() != nil {
-		return nil, fmt.Errorf("writeheavy workload: %w", s.Err())
-	}
-	return w, nil
+	return w
 }
 
 type workload struct {

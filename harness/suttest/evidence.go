@@ -28,5 +28,7 @@ func (e *Evidence[P, A]) Judge(t TB) map[string]check.Verdict {
 	return Verdicts(e.System.Invariants(e.P), h, Encoded(t, e.Audit))
 }
 
+func (e *Evidence[P, A]) base() *Evidence[P, A] { return e }
+
 // Parts are what Caught corrupts blindly.
 func (e *Evidence[P, A]) Parts() ([]history.Record, any) { return e.Records, &e.Audit }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -45,13 +46,43 @@ type Proof[E any] struct {
 	Absent map[string][]string
 }
 
-// Played completes a proof with the runs of a model and the invariants of its system: run plays
-// parameters that ordinary makes or drawn draws. With a fault most attempts meet trouble for a
-// while.
-func Played[E, P any](
-	p Proof[E], system sut.System, ordinary func() P, drawn func(*rapid.T) P,
-	run func(t TB, seed uint64, params P, trouble Trouble, fault bool) E,
+// Correct is a correct model that keeps what an audit reads once nothing is left to happen.
+type Correct[A any] interface {
+	Model
+	Audit() A
+}
+
+// played is an Evidence, or a struct that embeds one.
+type played[P, A any] interface {
+	base() *Evidence[P, A]
+	Judge(t TB) map[string]check.Verdict
+	Parts() ([]history.Record, any)
+}
+
+// Played completes a proof with the runs of a model and the invariants of its system. Of the
+// parameters that ordinary makes or drawn draws, so many operations come within a time. model
+// makes the model in a world in which nothing has happened yet; with a fault, most attempts meet
+// trouble there for a while.
+func Played[V, P, A any, M Correct[A], E interface {
+	*V
+	played[P, A]
+}](
+	p Proof[E], system sut.System, ordinary func() *P, drawn func(*rapid.T) *P,
+	ops int, over time.Duration, model func(*World, *P) M,
 ) Proof[E] {
+	run := func(t TB, seed uint64, params *P, trouble Trouble, fault bool) E {
+		t.Helper()
+		w := NewWorld(t, system, seed, params, trouble)
+		if fault {
+			w.loseAnswers()
+		}
+		m := model(w, params)
+		w.Run(m, ops, over)
+		e := E(new(V))
+		*e.base() = Evidence[P, A]{System: system, P: params, Records: w.Records,
+			Windows: w.Windows, Samples: w.Samples, Audit: m.Audit()}
+		return e
+	}
 	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
 	p.Any = func(t *rapid.T) E {
 		return run(t, seed(t), drawn(t), DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
@@ -61,6 +92,8 @@ func Played[E, P any](
 			Hang: 0.01, Dropped: 0.01}, false)
 	}
 	p.Whole = func(t TB, seed uint64) E { return run(t, seed, ordinary(), Trouble{}, false) }
+	p.Judge = func(e E, t TB) map[string]check.Verdict { return e.Judge(t) }
+	p.Parts = func(e E) ([]history.Record, any) { return e.Parts() }
 	for _, v := range system.Invariants(ordinary()) {
 		p.Invariants = append(p.Invariants, v.Name())
 	}

@@ -17,12 +17,15 @@ import (
 // model of the system. Everything follows from the seed, and nothing waits.
 type World struct {
 	Trouble
-	// Rand is where everything that is random comes from.
+	// Seed is the workload's. Rand is where everything that is random comes from.
+	Seed uint64
 	Rand *rand.Rand
 	// Now is how far the run is. A model may move it on, a little.
 	Now time.Duration
-	// Records are the history.
+	// Records are the history; with the Windows of faults, and Samples that a model takes.
 	Records []history.Record
+	Windows []history.Window
+	Samples []history.Sample
 	// Spared, unless it is nil, says which operations meet no trouble.
 	Spared func(history.Op) bool
 
@@ -64,9 +67,18 @@ const NetDelay = 2 * time.Millisecond
 // Patience is when a client of the world gives up.
 const Patience = 100 * time.Millisecond
 
-// NewWorld makes a world in which nothing has happened yet.
-func NewWorld(seed uint64, load sut.Workload, trouble Trouble) *World {
-	return &World{Trouble: trouble, Rand: rand.New(rand.NewPCG(seed, 1)), load: load}
+// NewWorld makes a world of a system's workload, in which nothing has happened yet.
+func NewWorld(t TB, system sut.System, seed uint64, params any, trouble Trouble) *World {
+	t.Helper()
+	load, err := system.Workload(seed, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newWorld(seed, load, trouble)
+}
+
+func newWorld(seed uint64, load sut.Workload, trouble Trouble) *World {
+	return &World{Trouble: trouble, Seed: seed, Rand: rand.New(rand.NewPCG(seed, 1)), load: load}
 }
 
 // Run offers the first operations of the workload, so many, evenly over a time, and returns
@@ -84,16 +96,16 @@ func (w *World) Run(model Model, ops int, over time.Duration) {
 	}
 }
 
-// LoseAnswers plans a time in which most attempts meet trouble, as under a fault that loses the
-// answers of Postgres, and returns the window of that fault.
-func (w *World) LoseAnswers() []history.Window {
+// loseAnswers plans a time in which most attempts meet trouble, as under a fault that loses the
+// answers of Postgres.
+func (w *World) loseAnswers() {
 	const from, to = 300 * time.Millisecond, 500 * time.Millisecond
 	before := w.Trouble
 	w.After(from, func() {
 		w.Trouble = Trouble{LostRequest: 0.2, LostReply: 0.4, Late: 0.1, Hang: 0.1}
 	})
 	w.After(to, func() { w.Trouble = before })
-	return []history.Window{{Kind: history.FaultWindow, Fault: "lost-ack postgres", Start: from,
+	w.Windows = []history.Window{{Kind: history.FaultWindow, Fault: "lost-ack postgres", Start: from,
 		End: to, Recovered: to}}
 }
 
@@ -101,6 +113,18 @@ func (w *World) LoseAnswers() []history.Window {
 func (w *World) After(d time.Duration, do func()) {
 	w.moments.planned++
 	heap.Push(&w.moments, moment{w.Now + max(0, d), w.moments.planned, do})
+}
+
+// Every does something now and again after each pause, as long as it says that there is more to
+// do, or an operation is or will be under way.
+func (w *World) Every(pause time.Duration, do func() (more bool)) {
+	var again func()
+	again = func() {
+		if do() || w.Busy() {
+			w.After(pause, again)
+		}
+	}
+	w.After(0, again)
 }
 
 // Some is a part of a duration, uniform.

@@ -47,7 +47,7 @@ func worldOf(seed uint64, trouble Trouble) (*World, *echoes) {
 	e := &echoes{Workload: sut.OneKind("say", func(i uint64) history.Op {
 		return history.Op{ID: (i + 1) << 8, Kind: "say"}
 	})}
-	w := NewWorld(seed, e, trouble)
+	w := newWorld(seed, e, trouble)
 	w.Run(e, 99, time.Second)
 	return w, e
 }

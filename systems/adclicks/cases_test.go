@@ -66,7 +66,7 @@ func smallRun() *evidence {
 	e.look(c, now)
 	do(adclicks.KindReplay, 93, adclicks.ReplayRequest{ID: 93})
 	e.op(9).Start = 5 * ms // while click 1 is under way
-	e.Audit = c.audit()
+	e.Audit = c.Audit()
 	return e
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"stampede/harness/api"
 	"stampede/harness/history"
@@ -33,6 +32,17 @@ type counter struct {
 func newCounter(p adclicks.Params, pick func(n int) int) *counter {
 	return &counter{p: p, api: adclicks.API(), pick: pick, spent: map[string]int64{},
 		left: map[string]*[2]int64{}, used: map[string]map[int]bool{}}
+}
+
+// counterIn is a counter in a world, at which a gauge looks.
+func counterIn(w *suttest.World, p *adclicks.Params) *counter {
+	c := newCounter(*p, w.Rand.IntN)
+	w.Every(50*ms, func() bool {
+		body, _ := json.Marshal(c.look()) // numbers and texts
+		w.Samples = append(w.Samples, history.Sample{From: w.Now, To: w.Now, Body: body})
+		return false
+	})
+	return c
 }
 
 // Do performs an operation.
@@ -216,7 +226,8 @@ func (c *counter) look() (l adclicks.Look) {
 	return l
 }
 
-func (c *counter) audit() adclicks.Audit {
+// Audit copies all rows.
+func (c *counter) Audit() adclicks.Audit {
 	a := adclicks.Audit{Log: slices.Concat(c.log[:]...), Decisions: slices.Concat(c.was[:]...),
 		Windows: c.windows(), Replays: c.replays}
 	a.Recount = slices.Clone(a.Windows)
@@ -226,38 +237,6 @@ func (c *counter) audit() adclicks.Audit {
 			Allotted: c.spent[name], Holders: int64(len(c.used[name]))})
 	}
 	return a
-}
-
-// streetOf is a run of the correct counter. A fault makes most attempts meet trouble for a while.
-func streetOf(
-	t suttest.TB, seed uint64, p *adclicks.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := adclicks.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	c := newCounter(*p, w.Rand.IntN)
-	e := &evidence{suttest.NewEvidence[adclicks.Audit](adclicks.System(), p)}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	var watch func()
-	watch = func() {
-		body, err := json.Marshal(c.look())
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.Samples = append(e.Samples, history.Sample{From: w.Now, To: w.Now, Body: body})
-		if w.Busy() {
-			w.After(50*ms, watch)
-		}
-	}
-	w.After(0, watch)
-	w.Run(c, 300, time.Second)
-	e.Records, e.Audit = w.Records, c.audit()
-	return e
 }
 
 // street is of ordinary size.

@@ -43,8 +43,7 @@ func anyStreet(t *rapid.T) *adclicks.Params {
 
 // proof is what the judges of adclicks are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
-		Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"who looks, and is refused, changes nothing": {"deny dashboard", "deny reconcile",
 				"change client of dashboard", "change client of reconcile", "change key of reconcile",
@@ -74,7 +73,7 @@ func proof() suttest.Proof[*evidence] {
 			"the answer says nothing, and budgets are alike": {"exchange answers to replay",
 				"exchange budget of budgets", "exchange holders of budgets"},
 		},
-	}, adclicks.System(), street, anyStreet, streetOf)
+	}, adclicks.System(), street, anyStreet, 300, time.Second, counterIn)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

@@ -33,6 +33,11 @@ func newBook(p autocomplete.Params, now func() time.Duration) *book {
 	return &book{autocomplete.API(), p, now, []autocomplete.LogRow{}, []autocomplete.BlockRow{}}
 }
 
+// bookIn is a book that knows what time it is in a world.
+func bookIn(w *suttest.World, p *autocomplete.Params) *book {
+	return newBook(*p, func() time.Duration { return w.Now })
+}
+
 // Do performs an operation.
 func (b *book) Do(op history.Op, answer func(history.Reply, error)) {
 	answer(b.api.Do(context.Background(), b, op))
@@ -124,8 +129,8 @@ func begins(phrase, prefix string, edits int) bool {
 			begins(string(p[1:]), string(rest[1:]), edits-1)))
 }
 
-// audit copies the book.
-func (b *book) audit() autocomplete.Audit {
+// Audit copies the book.
+func (b *book) Audit() autocomplete.Audit {
 	a := autocomplete.Audit{Log: slices.Clone(b.log), Blocked: slices.Clone(b.blocked),
 		Lists: []autocomplete.ListRow{}}
 	seen := map[string]bool{}
@@ -139,26 +144,6 @@ func (b *book) audit() autocomplete.Audit {
 		seen[first] = true
 	}
 	return a
-}
-
-// bookOf is a run of the correct service. A fault makes most attempts meet trouble for a while.
-func bookOf(
-	t suttest.TB, seed uint64, p *autocomplete.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := autocomplete.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	b := newBook(*p, func() time.Duration { return w.Now })
-	e := &evidence{System: autocomplete.System(), P: p}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	w.Run(b, 150, 2*time.Second)
-	e.Records, e.Audit = w.Records, b.audit()
-	return e
 }
 
 // crowd is of ordinary size; its windows are short, so that they roll.

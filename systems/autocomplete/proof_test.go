@@ -15,7 +15,7 @@ import (
 
 // proof is what the judges of autocomplete are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"no operation has a client": {"change client of query", "change client of suggest",
 				"change client of block"},
@@ -28,7 +28,7 @@ func proof() suttest.Proof[*evidence] {
 				"exchange answers to block", "exchange version of lists"},
 		},
 	},
-		autocomplete.System(), crowd, anyCrowd, bookOf)
+		autocomplete.System(), crowd, anyCrowd, 150, 2*time.Second, bookIn)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
@@ -109,7 +109,7 @@ func smallRun() *evidence {
 	look(112, 2, "ti", 0) // 6: nothing
 	search(128, 1, "top")
 	look(144, 0, "t", 0) // 8: tea time and top
-	e.Audit = b.audit()
+	e.Audit = b.Audit()
 	return e
 }
 

@@ -23,7 +23,7 @@ func TestClauses(t *testing.T) {
 // everyEnd is a run in which attempts end in every way.
 func everyEnd(t *testing.T) *evidence {
 	for seed := range uint64(100) {
-		e, ends := shopOf(t, seed, crowd(), suttest.Trouble{}, false), map[string]bool{}
+		e, ends := proof().Whole(t, seed), map[string]bool{}
 		for _, a := range e.Audit.Attempts {
 			ends[a.State] = true
 		}

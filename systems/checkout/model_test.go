@@ -33,6 +33,31 @@ type bucket struct {
 	at     time.Duration
 }
 
+// newShop opens a shop. For every other seed its contract is as if there were a second store,
+// which is never wrong.
+func newShop(w *suttest.World, p *checkout.Params) *shop {
+	list := func() []int64 { return make([]int64, p.Products+1) }
+	s := &shop{p: p, w: w, api: checkout.API(), byOp: map[uint64]int{}, byTok: map[string]int{},
+		left: list(), places: list(), rooms: list(), order: list(), limits: map[string]*bucket{}}
+	s.audit = checkout.Audit{Stock: []checkout.StockRow{}, Gate: []checkout.GateRow{},
+		Attempts: []checkout.AttemptRow{}, Steps: []checkout.Step{}, Orders: []checkout.OrderRow{},
+		Payments: []checkout.PaymentRow{}, Callbacks: []checkout.CallbackRow{},
+		Settlements: []checkout.SettlementRow{}}
+	if w.Seed%2 == 1 {
+		s.audit.Contract.RepairLagNS = int64(ms)
+	}
+	for product := range s.left {
+		s.left[product] = int64(p.Units)
+	}
+	w.Every(10*ms, func() bool {
+		s.admit()
+		return slices.ContainsFunc(s.audit.Attempts, func(a checkout.AttemptRow) bool {
+			return a.State == "waiting"
+		})
+	})
+	return s
+}
+
 // clock is the store's, of which no time is zero.
 func (s *shop) clock() int64 { return int64(1e18) + int64(s.w.Now) }
 
@@ -210,8 +235,8 @@ func (s *shop) pay(i, o int) {
 	s.step(i, "compensated")
 }
 
-// end is the audit at rest.
-func (s *shop) end() checkout.Audit {
+// Audit adds what is left of each product.
+func (s *shop) Audit() checkout.Audit {
 	for product := 1; product <= s.p.Products; product++ {
 		s.audit.Stock = append(s.audit.Stock, checkout.StockRow{Product: uint64(product),
 			Available: s.left[product]})
@@ -219,46 +244,4 @@ func (s *shop) end() checkout.Audit {
 			Left: s.left[product]})
 	}
 	return s.audit
-}
-
-// shopOf is a run of the correct shop. A fault makes most attempts meet trouble for a while.
-func shopOf(
-	t suttest.TB, seed uint64, p *checkout.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := checkout.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	list := func() []int64 { return make([]int64, p.Products+1) }
-	s := &shop{p: p, w: w, api: checkout.API(), byOp: map[uint64]int{}, byTok: map[string]int{},
-		left: list(), places: list(), rooms: list(), order: list(), limits: map[string]*bucket{}}
-	s.audit = checkout.Audit{Stock: []checkout.StockRow{}, Gate: []checkout.GateRow{},
-		Attempts: []checkout.AttemptRow{}, Steps: []checkout.Step{}, Orders: []checkout.OrderRow{},
-		Payments: []checkout.PaymentRow{}, Callbacks: []checkout.CallbackRow{},
-		Settlements: []checkout.SettlementRow{}}
-	if seed%2 == 1 { // as if there were a second store, which is never wrong
-		s.audit.Contract.RepairLagNS = int64(ms)
-	}
-	for product := range s.left {
-		s.left[product] = int64(p.Units)
-	}
-	e := &evidence{suttest.NewEvidence[checkout.Audit](checkout.System(), p)}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	var admitter func()
-	admitter = func() {
-		s.admit()
-		if w.Busy() || slices.ContainsFunc(s.audit.Attempts, func(a checkout.AttemptRow) bool {
-			return a.State == "waiting"
-		}) {
-			w.After(10*ms, admitter)
-		}
-	}
-	w.After(0, admitter)
-	w.Run(s, 200, time.Second)
-	e.Records, e.Audit = w.Records, s.end()
-	return e
 }

@@ -38,8 +38,7 @@ func anySale(t *rapid.T) *checkout.Params {
 
 // proof is what the judges of checkout are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
-		Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"a poll changes nothing, and is the same for everybody": {"deny poll",
 				"change client of poll", "change client of leave"},
@@ -67,7 +66,7 @@ func proof() suttest.Proof[*evidence] {
 				"raise at_ns of settlements", "lower at_ns of settlements",
 				"drop of settlements.cancelled", "double of settlements.cancelled"},
 		},
-	}, checkout.System(), crowd, anySale, shopOf)
+	}, checkout.System(), crowd, anySale, 200, time.Second, newShop)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

@@ -27,7 +27,7 @@ type board struct {
 	matches map[uint64][]commentary.ChangeRow
 }
 
-func newBoard() *board {
+func newBoard(*suttest.World, *commentary.Params) *board {
 	return &board{commentary.API(), map[uint64][]commentary.ChangeRow{}}
 }
 
@@ -111,8 +111,8 @@ func (b *board) Past(_ context.Context, req commentary.PastRequest) (commentary.
 	return p, nil
 }
 
-// audit copies the board.
-func (b *board) audit() commentary.Audit {
+// Audit copies the board.
+func (b *board) Audit() commentary.Audit {
 	a := commentary.Audit{Changes: []commentary.ChangeRow{}, Pages: []commentary.PageRow{},
 		Past: []commentary.PageRow{}}
 	for match, list := range b.matches {
@@ -130,26 +130,6 @@ func (b *board) audit() commentary.Audit {
 		return cmp.Or(cmp.Compare(x.Match, y.Match), cmp.Compare(x.Version, y.Version))
 	})
 	return a
-}
-
-// boardOf is a run of the correct service. A fault makes most attempts meet trouble for a while.
-func boardOf(
-	t suttest.TB, seed uint64, p *commentary.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := commentary.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	b := newBoard()
-	e := &evidence{System: commentary.System(), P: p}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	w.Run(b, 70, time.Second)
-	e.Records, e.Audit = w.Records, b.audit()
-	return e
 }
 
 // crowd is of ordinary size.

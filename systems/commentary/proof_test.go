@@ -15,7 +15,7 @@ import (
 
 // proof is what the judges of commentary are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"no operation has a client": {"change client of publish", "change client of correct",
 				"change client of latest", "change client of past"},
@@ -30,7 +30,7 @@ func proof() suttest.Proof[*evidence] {
 		Absent: map[string][]string{
 			"none is refused": {"invent publish", "invent correct", "invent latest", "invent past"},
 		},
-	}, commentary.System(), crowd, anyCrowd, boardOf)
+	}, commentary.System(), crowd, anyCrowd, 70, time.Second, newBoard)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
@@ -157,7 +157,7 @@ func some(e *evidence, pick func(int) int, kind string) *history.Record {
 // smallRun is a run that every invariant accepts: two comments, of which the first is corrected,
 // and viewers in between.
 func smallRun() *evidence {
-	b := newBoard()
+	b := newBoard(nil, nil)
 	e := &evidence{System: commentary.System(), P: crowd()}
 	do := func(kind string, request any) {
 		op := b.api.Op(kind, request)
@@ -184,7 +184,7 @@ func smallRun() *evidence {
 	look(131, 2, "") // 6
 	look(132, 3, "")
 	do(commentary.KindPast, commentary.PastRequest{ID: 191, Match: 1, Before: 9, Most: 9}) // 8
-	e.Audit = b.audit()
+	e.Audit = b.Audit()
 	return e
 }
 

@@ -60,12 +60,19 @@ type ruling struct {
 	all     bool // everything is disallowed
 }
 
-func newSpider(w *suttest.World, p crawler.Params) *spider {
-	return &spider{api: crawler.API(), p: p, shape: p.Web(), w: w, before: map[string]int{},
+// newSpider makes a crawler of which a fault loses answers of the web, or, with every other seed,
+// which it kills.
+func newSpider(w *suttest.World, p *crawler.Params) *spider {
+	s := &spider{api: crawler.API(), p: *p, shape: p.Web(), w: w, before: map[string]int{},
 		lost: map[string]bool{}, seeds: map[uint64]string{}, pages: map[string]*leaf{},
 		counts: map[string]int{}, rules: map[string]ruling{},
 		inVain: map[string]int{}, busy: map[string]bool{},
 		free: map[string]time.Duration{}, bodies: map[string]int{}}
+	if s.fault = w.Windows; len(s.fault) > 0 && w.Seed%2 == 1 {
+		s.fault, w.Windows[0].Fault = nil, "kill fetcher"
+		w.After(400*ms, func() { s.lives++ })
+	}
+	return s
 }
 
 // Do performs an operation.
@@ -276,8 +283,8 @@ func (s *spider) keep(key string, l *leaf, a web.Answer, ok bool) {
 	}
 }
 
-// audit copies what is known.
-func (s *spider) audit() crawler.Audit {
+// Audit copies what is known.
+func (s *spider) Audit() crawler.Audit {
 	a := crawler.Audit{Log: slices.Clone(s.log), Seeds: []crawler.SeedRow{},
 		Pages: []crawler.PageRow{},
 		Hosts: []crawler.HostRow{}, Bodies: []crawler.BodyRow{}}
@@ -294,32 +301,6 @@ func (s *spider) audit() crawler.Audit {
 		a.Bodies = append(a.Bodies, crawler.BodyRow{Hash: hash, Is: hash, Bytes: int64(s.bodies[hash])})
 	}
 	return a
-}
-
-// crawlOf is a run of the correct crawler. A fault makes most attempts meet trouble for a while,
-// and loses answers of the web, or with every other seed it kills the crawler.
-func crawlOf(
-	t suttest.TB, seed uint64, p *crawler.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := crawler.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	s := newSpider(w, *p)
-	e := &evidence{System: crawler.System(), P: p}
-	if fault {
-		e.Windows = w.LoseAnswers()
-		s.fault = e.Windows
-		if seed%2 == 1 {
-			s.fault, e.Windows[0].Fault = nil, "kill fetcher"
-			w.After(400*ms, func() { s.lives++ })
-		}
-	}
-	w.Run(s, 60, 2*time.Second)
-	e.Records, e.Audit = w.Records, s.audit()
-	return e
 }
 
 // anyCrowd is a web of any kind.

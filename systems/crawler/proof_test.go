@@ -15,7 +15,7 @@ import (
 
 // proof is what the judges of crawler are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"no operation has a client":                  {"change client of look", "change client of seed"},
 			"a read may be refused":                      {"deny look"},
@@ -28,7 +28,7 @@ func proof() suttest.Proof[*evidence] {
 			"there is one agent": {"exchange agent of log"},
 		},
 	},
-		crawler.System(), crowd, anyCrowd, crawlOf)
+		crawler.System(), crowd, anyCrowd, 60, 2*time.Second, newSpider)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
@@ -106,7 +106,7 @@ type clause suttest.Case[*evidence]
 
 // TestClauses: each clause accepts what is right and refuses what is wrong.
 func TestClauses(t *testing.T) {
-	good := func() *evidence { return crawlOf(t, 1, crowd(), suttest.Trouble{}, false) }
+	good := func() *evidence { return proof().Whole(t, 1) }
 	row := func(state string, change func(e *evidence, r *crawler.PageRow)) func(*evidence) {
 		return func(e *evidence) {
 			i := slices.IndexFunc(e.Audit.Pages, func(r crawler.PageRow) bool {

@@ -28,11 +28,7 @@ type tb = suttest.TB
 // saleOf is a sale of so many scheduled operations, within a second, at a correct shop.
 func saleOf(t tb, seed uint64, p flashsale.Params, tr suttest.Trouble, ops int) *evidence {
 	t.Helper()
-	load, err := flashsale.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{World: suttest.NewWorld(seed, load, tr), params: p,
+	w := &world{World: suttest.NewWorld(t, flashsale.System(), seed, p, tr), params: p,
 		watcher: rand.New(rand.NewPCG(seed, 2))}
 	w.shop = newRefShop(w)
 	w.After(0, w.look)

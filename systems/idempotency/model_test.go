@@ -2,7 +2,6 @@ package idempotency_test
 
 import (
 	"fmt"
-	"time"
 
 	"stampede/harness/api"
 	"stampede/harness/history"
@@ -25,6 +24,13 @@ type shop struct {
 type kept struct {
 	row *idempotency.KeyRow
 	req idempotency.ChargeRequest
+}
+
+func newShop(w *suttest.World, p *idempotency.Params) *shop {
+	s := &shop{p: p, w: w, api: idempotency.API(), live: map[string]*kept{},
+		charges: []idempotency.ChargeRow{}}
+	w.Every(5*ms, s.reap)
+	return s
 }
 
 // clock is the store's, of which no time is zero.
@@ -67,49 +73,22 @@ func (s *shop) charge(k *kept) {
 }
 
 // reap forgets what has been kept for its time.
-func (s *shop) reap() {
+func (s *shop) reap() (more bool) {
 	for key, k := range s.live {
 		if k.row.State == "done" && s.clock() >= k.row.DoneNS+int64(s.p.TTL) {
 			k.row.State, k.row.GoneNS = "gone", s.clock()
 			delete(s.live, key)
 		}
 	}
+	return false
 }
 
-func (s *shop) audit() idempotency.Audit {
+// Audit copies all rows.
+func (s *shop) Audit() idempotency.Audit {
 	a := idempotency.Audit{Contract: idempotency.Contract{ReapLagNS: int64(s.p.ReapLag)},
 		Charges: s.charges, Keys: []idempotency.KeyRow{}}
 	for _, k := range s.keys {
 		a.Keys = append(a.Keys, *k)
 	}
 	return a
-}
-
-// shopOf is a run of the correct shop. A fault makes most attempts meet trouble for a while.
-func shopOf(
-	t suttest.TB, seed uint64, p *idempotency.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := idempotency.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	s := &shop{p: p, w: w, api: idempotency.API(), live: map[string]*kept{},
-		charges: []idempotency.ChargeRow{}}
-	e := &evidence{suttest.NewEvidence[idempotency.Audit](idempotency.System(), p)}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	var reaper func()
-	reaper = func() {
-		s.reap()
-		if w.Busy() {
-			w.After(5*ms, reaper)
-		}
-	}
-	w.After(0, reaper)
-	w.Run(s, 200, time.Second)
-	e.Records, e.Audit = w.Records, s.audit()
-	return e
 }

@@ -42,12 +42,11 @@ func anyMarket(t *rapid.T) *idempotency.Params {
 
 // proof is what the judges of idempotency are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
-		Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"the provider may charge long before the answer is kept": {"lower at_ns of charges"},
 		},
-	}, idempotency.System(), market, anyMarket, shopOf)
+	}, idempotency.System(), market, anyMarket, 200, time.Second, newShop)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

@@ -21,11 +21,7 @@ func likesOf(
 	t suttest.TB, seed uint64, p Params, tr trouble, regions, ops int,
 ) *evidence {
 	t.Helper()
-	load, err := System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, tr.Trouble)
+	w := suttest.NewWorld(t, System(), seed, p, tr.Trouble)
 	s := newRefLikes(w, p, regions, tr.unlogged)
 	w.After(0, s.exchange)
 	w.Run(s, ops, time.Second)

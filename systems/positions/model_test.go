@@ -27,7 +27,7 @@ type book struct {
 	erased map[uint64]bool
 }
 
-func newBook(p *positions.Params) *book {
+func newBook(_ *suttest.World, p *positions.Params) *book {
 	return &book{p: p, api: positions.API(), pings: map[uint64][]positions.PingRow{},
 		erased: map[uint64]bool{}}
 }
@@ -99,8 +99,8 @@ func (b *book) Erase(_ context.Context, req positions.DriverRequest) (api.Nothin
 	return api.Nothing{}, nil
 }
 
-// audit copies the book.
-func (b *book) audit() positions.Audit {
+// Audit copies the book.
+func (b *book) Audit() positions.Audit {
 	a := positions.Audit{History: []positions.PingRow{}, Newest: []positions.NewestRow{},
 		Places: []string{"archive", "log", "letters"}, Partial: []string{"letters"},
 		Copies: []positions.CopyRow{}}
@@ -122,26 +122,6 @@ func (b *book) audit() positions.Audit {
 // shown is a position where riders look.
 func shown(p positions.PingRow) positions.NewestRow {
 	return positions.NewestRow{Driver: p.Driver, Seq: p.Seq, Lat: p.Lat, Lon: p.Lon}
-}
-
-// bookOf is a run of the correct tracker. A fault makes most attempts meet trouble for a while.
-func bookOf(
-	t suttest.TB, seed uint64, p *positions.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := positions.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	b := newBook(p)
-	e := &evidence{System: positions.System(), P: p}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	w.Run(b, 200, time.Second)
-	e.Records, e.Audit = w.Records, b.audit()
-	return e
 }
 
 // fleet is of ordinary size.

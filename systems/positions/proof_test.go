@@ -17,7 +17,7 @@ import (
 
 // proof is what the judges of positions are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"no operation has a client": {"change client of ping", "change client of latest",
 				"change client of track", "change client of erase"},
@@ -30,7 +30,7 @@ func proof() suttest.Proof[*evidence] {
 			"all answers are the same": {"exchange answers to erase"},
 		},
 	},
-		positions.System(), fleet, anyFleet, bookOf)
+		positions.System(), fleet, anyFleet, 200, time.Second, newBook)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
@@ -112,7 +112,7 @@ func erasing(e *evidence, driver uint64) bool {
 func smallRun() *evidence {
 	p := fleet()
 	p.Drivers, p.FreshWithin = 2, sut.Duration(20*ms)
-	b := newBook(p)
+	b := newBook(nil, p)
 	e := &evidence{System: positions.System(), P: p}
 	do := func(op history.Op) {
 		b.Do(op, func(reply history.Reply, err error) {
@@ -150,7 +150,7 @@ func smallRun() *evidence {
 		last, erasure := &e.Records[len(e.Records)-1], e.Records[13]
 		last.Intended, last.Start, last.End = erasure.Start, erasure.Start, erasure.End
 	}
-	e.Audit = b.audit()
+	e.Audit = b.Audit()
 	return e
 }
 

@@ -25,7 +25,7 @@ type book struct {
 	pages map[uint64][]recentsearches.ChangeRow
 }
 
-func newBook() *book {
+func newBook(*suttest.World, *recentsearches.Params) *book {
 	return &book{recentsearches.API(), map[uint64][]recentsearches.ChangeRow{}}
 }
 
@@ -103,8 +103,8 @@ func (b *book) History(
 	return h, nil
 }
 
-// audit copies the book.
-func (b *book) audit() recentsearches.Audit {
+// Audit copies the book.
+func (b *book) Audit() recentsearches.Audit {
 	a := recentsearches.Audit{Changes: []recentsearches.ChangeRow{},
 		Lists: []recentsearches.ListRow{}}
 	for user, page := range b.pages {
@@ -129,26 +129,6 @@ func (b *book) audit() recentsearches.Audit {
 		return cmp.Compare(x.User, y.User)
 	})
 	return a
-}
-
-// bookOf is a run of the correct service. A fault makes most attempts meet trouble for a while.
-func bookOf(
-	t suttest.TB, seed uint64, p *recentsearches.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := recentsearches.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	b := newBook()
-	e := &evidence{System: recentsearches.System(), P: p}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	w.Run(b, 250, time.Second)
-	e.Records, e.Audit = w.Records, b.audit()
-	return e
 }
 
 // crowd is of ordinary size.

@@ -15,7 +15,7 @@ import (
 
 // proof is what the judges of recent searches are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"no operation has a client": {"change client of search", "change client of forget",
 				"change client of recent", "change client of login", "change client of history"},
@@ -28,7 +28,7 @@ func proof() suttest.Proof[*evidence] {
 				"invent history"},
 		},
 	},
-		recentsearches.System(), crowd, anyCrowd, bookOf)
+		recentsearches.System(), crowd, anyCrowd, 250, time.Second, newBook)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
@@ -129,7 +129,7 @@ func some(e *evidence, pick func(int) int, kind string) *history.Record {
 // smallRun is a run that every invariant accepts. User 1 searches for tea and for milk, forgets
 // tea, and looks at the list after each and at the history in the end.
 func smallRun() *evidence {
-	b := newBook()
+	b := newBook(nil, nil)
 	e := &evidence{System: recentsearches.System(), P: crowd()}
 	do := func(kind string, request any) {
 		op := b.api.Op(kind, request)
@@ -153,7 +153,7 @@ func smallRun() *evidence {
 	look(49)
 	do(recentsearches.KindHistory, recentsearches.HistoryRequest{ID: 50, User: 1, Most: 9}) // 6
 	do(recentsearches.KindLogin, recentsearches.LoginRequest{ID: 51, User: 1})              // 7
-	e.Audit = b.audit()
+	e.Audit = b.Audit()
 	return e
 }
 

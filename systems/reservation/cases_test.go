@@ -57,7 +57,7 @@ func smallRun() *evidence {
 	now = 1130 * ms
 	d.expire()
 	about(1200*ms, reservation.KindConfirm, "eve", evesHold, 1, 1)
-	e.Audit = d.audit()
+	e.Audit = d.Audit()
 	return e
 }
 

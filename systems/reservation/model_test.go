@@ -7,6 +7,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/suttest"
 	"stampede/systems/reservation"
 )
 
@@ -18,6 +19,17 @@ type desk struct {
 	numbered bool // places have numbers
 	holds    []*reservation.HoldRow
 	changes  []reservation.Change
+}
+
+// deskIn is a desk in a world, where a fault lets the expirer sleep.
+func deskIn(w *suttest.World, p *reservation.Params) *desk {
+	d := &desk{p: *p, api: reservation.API(), now: func() time.Duration { return w.Now },
+		numbered: w.Seed%2 == 0}
+	w.Every(5*ms, func() bool {
+		asleep := len(w.Windows) > 0 && w.Now >= 300*ms && w.Now < 500*ms
+		return asleep || d.expire()
+	})
+	return d
 }
 
 // clock is the store's, of which no time is zero.
@@ -144,7 +156,8 @@ func (d *desk) Cancel(
 	return none, err
 }
 
-func (d *desk) audit() reservation.Audit {
+// Audit copies all rows.
+func (d *desk) Audit() reservation.Audit {
 	a := reservation.Audit{Contract: reservation.Contract{ExpiryLagNS: int64(d.p.ExpireLag)},
 		Changes: d.changes}
 	for _, h := range d.holds {

@@ -19,36 +19,6 @@ type evidence struct {
 	suttest.Evidence[reservation.Params, reservation.Audit]
 }
 
-// houseOf is a run of a correct desk, in a house of some parameters. A fault makes most attempts
-// meet trouble for a while, and lets the expirer sleep.
-func houseOf(
-	t suttest.TB, seed uint64, p *reservation.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := reservation.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	d := &desk{p: *p, api: reservation.API(), now: func() time.Duration { return w.Now },
-		numbered: seed%2 == 0}
-	e := &evidence{suttest.NewEvidence[reservation.Audit](reservation.System(), p)}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	var expirer func()
-	expirer = func() {
-		asleep := fault && w.Now >= 300*ms && w.Now < 500*ms
-		if asleep || d.expire() || w.Busy() {
-			w.After(5*ms, expirer)
-		}
-	}
-	w.After(0, expirer)
-	w.Run(d, 200, time.Second)
-	e.Records, e.Audit = w.Records, d.audit()
-	return e
-}
-
 // house is of ordinary size.
 func house() *reservation.Params {
 	p := crowd()
@@ -79,8 +49,7 @@ func anyHouse(t *rapid.T) *reservation.Params {
 
 // proof is what the judges of reservation are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
-		Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"the order stays the same": {"raise seq of changes", "lower seq of changes"},
 		},
@@ -89,7 +58,7 @@ func proof() suttest.Proof[*evidence] {
 			"all answers are the same": {"exchange answers to cancel", "exchange answers to confirm",
 				"exchange answers to release"},
 		},
-	}, reservation.System(), house, anyHouse, houseOf)
+	}, reservation.System(), house, anyHouse, 200, time.Second, deskIn)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

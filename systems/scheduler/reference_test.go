@@ -61,11 +61,7 @@ const (
 // morningOf is a morning of so many requests at a correct scheduler.
 func morningOf(t tb, seed uint64, p Params, tr trouble, ops int) *evidence {
 	t.Helper()
-	load, err := System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{World: suttest.NewWorld(seed, load, tr.Trouble), trouble: tr, params: p}
+	w := &world{World: suttest.NewWorld(t, System(), seed, p, tr.Trouble), trouble: tr, params: p}
 	w.ref = newRefScheduler(w)
 	w.After(0, w.look)
 	w.Run(w.ref, ops, time.Duration(float64(ops)/p.Rate*float64(time.Second)))

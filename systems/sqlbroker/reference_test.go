@@ -27,12 +27,8 @@ func runOf(
 	t suttest.TB, seed uint64, p sqlbroker.Params, tr suttest.Trouble, dies, sleeps float64, ops int,
 ) *evidence {
 	t.Helper()
-	load, err := sqlbroker.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &refBroker{w: suttest.NewWorld(seed, load, tr), api: sqlbroker.API(), p: p, dies: dies,
-		sleeps: sleeps, published: map[uint64]bool{}, receipts: map[string]*refMessage{}}
+	b := &refBroker{w: suttest.NewWorld(t, sqlbroker.System(), seed, p, tr), api: sqlbroker.API(),
+		p: p, dies: dies, sleeps: sleeps, published: map[uint64]bool{}, receipts: map[string]*refMessage{}}
 	b.w.After(0, b.work)
 	b.w.Run(b, ops, time.Second)
 	return &evidence{params: p, records: b.w.Records, audit: b.audit()}

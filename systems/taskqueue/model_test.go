@@ -43,6 +43,13 @@ func (j *job) end(state, reason string, at int64) {
 	j.State, j.Reason, j.EndedNS = state, reason, at
 }
 
+func newLine(w *suttest.World, p *taskqueue.Params) *line {
+	l := &line{p: p, w: w, api: taskqueue.API(), byID: map[uint64]*job{},
+		spent: map[string]int64{}, effects: []taskqueue.EffectRow{}}
+	w.Every(ms, l.tick)
+	return l
+}
+
 // clock is the store's, of which no time is zero.
 func (l *line) clock() int64 { return int64(1e18) + int64(l.w.Now) }
 
@@ -102,8 +109,7 @@ func (l *line) change(kind string, j *job) error {
 }
 
 // tick is a round of upkeep and of the workers that are free.
-func (l *line) tick() {
-	live := false
+func (l *line) tick() (live bool) {
 	for _, j := range l.jobs {
 		live = live || j.live()
 		switch {
@@ -122,9 +128,7 @@ func (l *line) tick() {
 			break
 		}
 	}
-	if live || l.w.Busy() {
-		l.w.After(ms, l.tick)
-	}
+	return live
 }
 
 // claim takes a job of each tenant, and gives them to a worker, which may die.
@@ -240,7 +244,8 @@ func (l *line) halve(batch string, at int64, list []*job) {
 	}
 }
 
-func (l *line) audit() taskqueue.Audit {
+// Audit copies all rows.
+func (l *line) Audit() taskqueue.Audit {
 	a := taskqueue.Audit{Jobs: []taskqueue.JobRow{}, Runs: []taskqueue.RunRow{},
 		Effects: l.effects}
 	for _, j := range l.jobs {
@@ -250,26 +255,4 @@ func (l *line) audit() taskqueue.Audit {
 		a.Runs = append(a.Runs, *r)
 	}
 	return a
-}
-
-// lineOf is a run of the correct queue. A fault makes most attempts meet trouble for a while.
-func lineOf(
-	t suttest.TB, seed uint64, p *taskqueue.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := taskqueue.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	l := &line{p: p, w: w, api: taskqueue.API(), byID: map[uint64]*job{},
-		spent: map[string]int64{}, effects: []taskqueue.EffectRow{}}
-	e := &evidence{suttest.NewEvidence[taskqueue.Audit](taskqueue.System(), p)}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	w.After(0, l.tick)
-	w.Run(l, 300, time.Second)
-	e.Records, e.Audit = w.Records, l.audit()
-	return e
 }

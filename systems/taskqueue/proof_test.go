@@ -47,8 +47,7 @@ func anyYard(t *rapid.T) *taskqueue.Params {
 
 // proof is what the judges of the task queue are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
-		Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"whoever knows a job may cancel or replay it": {"change client of cancel",
 				"change client of replay"},
@@ -56,7 +55,7 @@ func proof() suttest.Proof[*evidence] {
 		Absent: map[string][]string{
 			"the answer says nothing": {"exchange answers to cancel", "exchange answers to replay"},
 		},
-	}, taskqueue.System(), yard, anyYard, lineOf)
+	}, taskqueue.System(), yard, anyYard, 300, time.Second, newLine)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

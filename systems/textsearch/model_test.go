@@ -28,7 +28,7 @@ type shelf struct {
 	titles []string // of the versions that were indexed
 }
 
-func newShelf() *shelf {
+func newShelf(*suttest.World, *textsearch.Params) *shelf {
 	return &shelf{api: textsearch.API(), Moment: exact.NewCorpus().At(0)}
 }
 
@@ -89,8 +89,8 @@ func (l library) Search(
 	return f, nil
 }
 
-// audit copies the shelf.
-func (s *shelf) audit() textsearch.Audit {
+// Audit copies the shelf.
+func (s *shelf) Audit() textsearch.Audit {
 	a := textsearch.Audit{Scoring: "bm25f", Corrects: true, Log: []textsearch.LogRow{},
 		Documents: []textsearch.DocRow{}, Generation: s.Generation, Finds: []textsearch.FindRow{}}
 	for _, v := range s.Log {
@@ -111,26 +111,6 @@ func (s *shelf) audit() textsearch.Audit {
 		}
 	}
 	return a
-}
-
-// shelfOf is a run of the correct service. A fault makes most attempts meet trouble for a while.
-func shelfOf(
-	t suttest.TB, seed uint64, p *textsearch.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := textsearch.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	s := newShelf()
-	e := &evidence{System: textsearch.System(), P: p}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	w.Run(s, 150, 2*time.Second)
-	e.Records, e.Audit = w.Records, s.audit()
-	return e
 }
 
 // crowd is of ordinary size.

@@ -17,7 +17,7 @@ import (
 
 // proof is what the judges of textsearch are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge, Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"every client is shown the newest generation": {"change client of index",
 				"change client of delete", "change client of search"},
@@ -37,7 +37,7 @@ func proof() suttest.Proof[*evidence] {
 				"exchange documents of finds", "exchange mean_length of finds"},
 		},
 	},
-		textsearch.System(), crowd, anyCrowd, shelfOf)
+		textsearch.System(), crowd, anyCrowd, 150, 2*time.Second, newShelf)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
@@ -70,7 +70,7 @@ func undelete(e *evidence, pick func(int) int) bool {
 // 2 to 5 are indexed, of which 3 and 4 are alike; clients look at them.
 func smallRun() *evidence {
 	e := &evidence{System: textsearch.System(), P: crowd()}
-	s := newShelf()
+	s := newShelf(nil, nil)
 	do := func(kind string, request any) {
 		op := s.api.Op(kind, request)
 		start := 10 * ms * time.Duration(1+len(e.Records))
@@ -108,7 +108,7 @@ func smallRun() *evidence {
 	put(5, 208, "yellow m208", "")     // 12, change 7
 
 	e.Records[5].Start = e.Records[4].End - ms // they overlap
-	e.Audit = s.audit()
+	e.Audit = s.Audit()
 	return e
 }
 

@@ -15,7 +15,7 @@ func smallRun() *evidence {
 	p := crowd()
 	p.Items, p.K, p.Span, p.Error, p.Misses = 10, 2, 2, 0.1, 0.01
 	e := &evidence{suttest.NewEvidence[topk.Audit](topk.System(), p)}
-	l := &log{p: p, api: topk.API()}
+	l := newLog(nil, p)
 	do := func(kind string, request any) {
 		op := l.api.Op(kind, request)
 		l.Do(op, func(reply history.Reply, err error) {
@@ -32,7 +32,7 @@ func smallRun() *evidence {
 			AtMS: int64(10+id/2) * p.Window.D().Milliseconds()})
 	}
 	do(topk.KindTop, topk.TopRequest{ID: 7, Window: 11, Span: 2, K: 2})
-	e.Audit = l.audit()
+	e.Audit = l.Audit()
 	return e
 }
 

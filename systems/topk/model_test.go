@@ -24,6 +24,8 @@ type log struct {
 	batches []topk.RecordRequest
 }
 
+func newLog(_ *suttest.World, p *topk.Params) *log { return &log{p: p, api: topk.API()} }
+
 // Do performs an operation.
 func (l *log) Do(op history.Op, answer func(history.Reply, error)) {
 	answer(l.api.Do(context.Background(), l, op))
@@ -80,8 +82,8 @@ func sorted(counts map[uint64]int64) []topk.TopItem {
 	return list
 }
 
-// audit counts every window.
-func (l *log) audit() topk.Audit {
+// Audit counts every window.
+func (l *log) Audit() topk.Audit {
 	a := topk.Audit{Log: []topk.BatchRow{}, Windows: []topk.PaneRow{}, Top: []topk.TopRow{},
 		Estimates: []topk.EstimateRow{}}
 	windows := map[int64]bool{}
@@ -122,26 +124,6 @@ func (l *log) audit() topk.Audit {
 // evidence is a history and an audit, which tests change.
 type evidence struct {
 	suttest.Evidence[topk.Params, topk.Audit]
-}
-
-// logOf is a run of the correct counter. A fault makes most attempts meet trouble for a while.
-func logOf(
-	t suttest.TB, seed uint64, p *topk.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := topk.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	l := &log{p: p, api: topk.API()}
-	e := &evidence{suttest.NewEvidence[topk.Audit](topk.System(), p)}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	w.Run(l, 100, time.Second)
-	e.Records, e.Audit = w.Records, l.audit()
-	return e
 }
 
 // stream is of ordinary size.

@@ -2,6 +2,7 @@ package topk_test
 
 import (
 	"testing"
+	"time"
 
 	"stampede/harness/suttest"
 	"stampede/systems/topk"
@@ -9,8 +10,7 @@ import (
 
 // proof is what the judges of topk are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
-		Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"it says only whether there was anything to merge": {"raise shards of windows",
 				"lower shards of windows"},
@@ -31,7 +31,7 @@ func proof() suttest.Proof[*evidence] {
 			"all batches are as large": {"exchange answers to record", "exchange events of log"},
 			"all have as many":         {"exchange shards of windows"},
 		},
-	}, topk.System(), stream, anyStream, logOf)
+	}, topk.System(), stream, anyStream, 100, time.Second, newLog)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

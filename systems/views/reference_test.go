@@ -82,11 +82,8 @@ const partitions = 4
 // runOf is a run of so many sessions through a correct pipeline.
 func runOf(t tb, seed uint64, p Params, tr trouble, composite bool, sessions int) *evidence {
 	t.Helper()
-	load, err := System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{World: suttest.NewWorld(seed, load, tr.Trouble), trouble: tr, composite: composite,
+	w := &world{World: suttest.NewWorld(t, System(), seed, p, tr.Trouble), trouble: tr,
+		composite: composite,
 		evidence: &evidence{params: p, watch: make([][]Logged, partitions),
 			valid: make([][]Logged, partitions), reasons: make([][]string, partitions)},
 		rules: []Rules{p.rules()}, counted: make([]int, partitions), session: map[string]*Logged{},

@@ -61,7 +61,7 @@ func smallRunOf(log bool) *evidence {
 	}
 	do(writeheavy.KindBatch, crowd)
 	read(second + 1023)
-	e.Audit = c.ended()
+	e.Audit = c.Audit()
 	return e
 }
 

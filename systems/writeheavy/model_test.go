@@ -46,6 +46,11 @@ func newCounters(log bool, step int) *counters {
 	return c
 }
 
+// countersIn are counters with a log for every other seed.
+func countersIn(w *suttest.World, _ *writeheavy.Params) *counters {
+	return newCounters(w.Seed%2 == 0, 10)
+}
+
 // Do performs an operation.
 func (c *counters) Do(op history.Op, answer func(history.Reply, error)) {
 	answer(c.api.Do(context.Background(), c, op))
@@ -159,8 +164,8 @@ func (c *counters) Read(_ context.Context, req writeheavy.ReadRequest) (writehea
 	return writeheavy.Value{Key: req.Key, Value: c.values[req.Key], AsOf: c.pos}, nil
 }
 
-// ended is the audit.
-func (c *counters) ended() writeheavy.Audit {
+// Audit adds up what was made.
+func (c *counters) Audit() writeheavy.Audit {
 	for key, value := range c.values {
 		c.audit.Counters = append(c.audit.Counters, writeheavy.CounterRow{Key: key, Value: value})
 	}
@@ -182,27 +187,6 @@ func (c *counters) ended() writeheavy.Audit {
 // evidence is a history and an audit, which tests change.
 type evidence struct {
 	suttest.Evidence[writeheavy.Params, writeheavy.Audit]
-}
-
-// played is a run of the correct counters, with a log for every other seed. A fault makes most
-// attempts meet trouble for a while.
-func played(
-	t suttest.TB, seed uint64, p *writeheavy.Params, trouble suttest.Trouble, fault bool,
-) *evidence {
-	t.Helper()
-	load, err := writeheavy.System().Workload(seed, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := suttest.NewWorld(seed, load, trouble)
-	c := newCounters(seed%2 == 0, 10)
-	e := &evidence{suttest.NewEvidence[writeheavy.Audit](writeheavy.System(), p)}
-	if fault {
-		e.Windows = w.LoseAnswers()
-	}
-	w.Run(c, 100, time.Second)
-	e.Records, e.Audit = w.Records, c.ended()
-	return e
 }
 
 // street is of ordinary size.

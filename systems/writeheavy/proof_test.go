@@ -2,6 +2,7 @@ package writeheavy_test
 
 import (
 	"testing"
+	"time"
 
 	"stampede/harness/history"
 	"stampede/harness/suttest"
@@ -10,8 +11,7 @@ import (
 
 // proof is what the judges of writeheavy are proved by.
 func proof() suttest.Proof[*evidence] {
-	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).Judge,
-		Parts: (*evidence).Parts,
+	return suttest.Played(suttest.Proof[*evidence]{
 		Unnoticed: map[string][]string{
 			"a batch has no client and no key": {"change client of batch",
 				"change key of batch"},
@@ -36,7 +36,7 @@ func proof() suttest.Proof[*evidence] {
 				"exchange epoch of partials", "exchange records of batches", "exchange range of handovers",
 				"exchange paused_ms of handovers", "exchange range of placed", "exchange range of sides"},
 		},
-	}, writeheavy.System(), street, anyStreet, played)
+	}, writeheavy.System(), street, anyStreet, 100, time.Second, countersIn)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

@@ -1,10 +1,13 @@
 package suttest
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 )
@@ -95,5 +98,18 @@ func outcomeOf(err error) history.Outcome {
 		return history.Refused
 	default:
 		return history.Unknown
+	}
+}
+
+// Lines makes a Suite's Summary of what lists the lines of an audit, in any order.
+func Lines[A any](lines func(audit A) []string) func(raw json.RawMessage) (string, error) {
+	return func(raw json.RawMessage) (string, error) {
+		audit, err := api.DecodeAudit[A](raw)
+		if err != nil {
+			return "", err
+		}
+		list := lines(audit)
+		slices.Sort(list)
+		return strings.Join(list, "\n"), nil
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"stampede/harness/api"
 	"stampede/harness/api/apitest"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -31,7 +29,7 @@ func suite() suttest.Suite {
 	alike.Budget, alike.Resend, alike.Replayed, alike.Twice = 1_000_000, 0, 0, 0
 	alike.BloomClicks = 100_000
 	return suttest.Suite{System: adclicks.System(), Params: crowd(), Space: stores.Namespace,
-		Seed: 1, Ops: 800, Over: 2 * time.Second, Summary: summary, AlikeParams: alike,
+		Seed: 1, Ops: 800, Over: 2 * time.Second, Summary: suttest.Lines(summary), AlikeParams: alike,
 		Undecided: map[string]string{
 			adclicks.ConsumerLag:    "a hammer is over before a click may wait for too long",
 			adclicks.DashboardFresh: "a hammer is over before a dashboard may be old",
@@ -54,18 +52,12 @@ func crowd() *adclicks.Params {
 }
 
 // summary lists what is in the log, which is all that is there without roles.
-func summary(raw json.RawMessage) (string, error) {
-	audit, err := api.DecodeAudit[adclicks.Audit](raw)
-	if err != nil {
-		return "", err
-	}
-	var lines []string
+func summary(audit adclicks.Audit) (lines []string) {
 	for _, row := range audit.Log {
 		lines = append(lines, fmt.Sprintf("%d: %s on %s by %s at %d for %d", row.ID, row.Click, row.Ad,
 			row.User, row.AtMS, row.Cents))
 	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n"), nil
+	return lines
 }
 
 // TestAPI: the API is what its table says, at both ends of the wire.

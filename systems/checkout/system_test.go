@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"stampede/harness/api"
 	"stampede/harness/api/apitest"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -33,7 +32,7 @@ func suite() suttest.Suite {
 	alike.Units, alike.UserBurst, alike.IPBurst, alike.Bots = 1000, 1000, 100_000, 0
 	alike.Room, alike.ComeBack, alike.Polls, alike.Users = 100_000, 0, 0, 0
 	return suttest.Suite{System: checkout.System(), Params: crowd(), Space: stores.Namespace,
-		Seed: 1, Ops: 400, Summary: summary, AlikeParams: alike,
+		Seed: 1, Ops: 400, Summary: suttest.Lines(summary), AlikeParams: alike,
 		Undecided: map[string]string{
 			checkout.LimitsKept:     "a hammer is no network of bots",
 			checkout.FairAdmission:  "a hammer may send too much at once for certain pairs",
@@ -59,17 +58,12 @@ const ms20 = sut.Duration(20 * time.Millisecond)
 
 // summary lists who got as far as an attempt, each once: without keys, who asks again is there
 // again.
-func summary(raw json.RawMessage) (string, error) {
-	audit, err := api.DecodeAudit[checkout.Audit](raw)
-	if err != nil {
-		return "", err
-	}
-	var lines []string
+func summary(audit checkout.Audit) (lines []string) {
 	for _, a := range audit.Attempts {
 		lines = append(lines, fmt.Sprintf("%d: %s wants %d", a.ID, a.User, a.Product))
 	}
 	slices.Sort(lines)
-	return strings.Join(slices.Compact(lines), "\n"), nil
+	return slices.Compact(lines)
 }
 
 // TestAPI: the API is what its table says, at both ends of the wire.

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"stampede/harness/api"
 	"stampede/harness/api/apitest"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -30,7 +28,7 @@ func suite() suttest.Suite {
 	alike := crowd()
 	alike.OtherBody, alike.Reuse, alike.TTL = 0, 0, sut.Duration(time.Minute)
 	return suttest.Suite{System: idempotency.System(), Params: crowd(), Space: stores.Namespace,
-		Seed: 1, Ops: 500, Summary: summary, AlikeParams: alike}
+		Seed: 1, Ops: 500, Summary: suttest.Lines(summary), AlikeParams: alike}
 }
 
 // crowd is impatient clients, a provider that loses answers, and a day of a second.
@@ -44,17 +42,12 @@ func crowd() *idempotency.Params {
 }
 
 // summary lists what was charged, each once: without keys, who asks again is charged again.
-func summary(raw json.RawMessage) (string, error) {
-	audit, err := api.DecodeAudit[idempotency.Audit](raw)
-	if err != nil {
-		return "", err
-	}
-	var lines []string
+func summary(audit idempotency.Audit) (lines []string) {
 	for _, c := range audit.Charges {
 		lines = append(lines, fmt.Sprintf("%d: %s pays %d by %s", c.ID, c.Customer, c.Amount, c.Key))
 	}
 	slices.Sort(lines)
-	return strings.Join(slices.Compact(lines), "\n"), nil
+	return slices.Compact(lines)
 }
 
 // TestAPI: the API is what its table says, at both ends of the wire.

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"stampede/harness/api"
 	"stampede/harness/api/apitest"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -31,7 +28,7 @@ func suite() suttest.Suite {
 	alike := crowd()
 	alike.Longest, alike.HoldTTL = 1, sut.Duration(time.Minute)
 	return suttest.Suite{System: reservation.System(), Params: crowd(), Space: stores.Namespace,
-		Seed: 1, Ops: 600, Summary: summary, AlikeParams: alike}
+		Seed: 1, Ops: 600, Summary: suttest.Lines(summary), AlikeParams: alike}
 }
 
 // crowd is many guests and few rooms, whose holds last for a moment.
@@ -45,18 +42,12 @@ func crowd() *reservation.Params {
 }
 
 // summary lists the stays at the end, but for the numbers of places.
-func summary(raw json.RawMessage) (string, error) {
-	audit, err := api.DecodeAudit[reservation.Audit](raw)
-	if err != nil {
-		return "", err
-	}
-	var lines []string
+func summary(audit reservation.Audit) (lines []string) {
 	for _, h := range audit.Holds {
 		lines = append(lines, fmt.Sprintf("%d: %s for %d nights from %d in %d", h.Hold, h.Guest, h.Nights,
 			h.First, h.Resource))
 	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n"), nil
+	return lines
 }
 
 // TestAPI: the API is what its table says, at both ends of the wire.

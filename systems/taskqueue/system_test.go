@@ -4,13 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"stampede/harness/api"
 	"stampede/harness/api/apitest"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -31,7 +28,7 @@ func suite() suttest.Suite {
 	alike := busy()
 	alike.Cancel, alike.Unique = 0, 0
 	return suttest.Suite{System: taskqueue.System(), Params: busy(), Space: stores.Namespace,
-		Seed: 1, Ops: 300, Summary: summary, AlikeParams: alike, Undecided: map[string]string{
+		Seed: 1, Ops: 300, Summary: suttest.Lines(summary), AlikeParams: alike, Undecided: map[string]string{
 			taskqueue.PriorityKept: "workers may keep up with those who enqueue, so that nothing waits",
 			taskqueue.TenantsFair:  "workers may keep up with those who enqueue, so that nothing waits",
 			taskqueue.RatesKept:    "workers may be slower than the limit",
@@ -51,17 +48,11 @@ func busy() *taskqueue.Params {
 }
 
 // summary lists what became of the jobs.
-func summary(raw json.RawMessage) (string, error) {
-	audit, err := api.DecodeAudit[taskqueue.Audit](raw)
-	if err != nil {
-		return "", err
-	}
-	var lines []string
+func summary(audit taskqueue.Audit) (lines []string) {
 	for _, j := range audit.Jobs {
 		lines = append(lines, fmt.Sprintf("%s of %s is %s %s", j.Job, j.Tenant, j.State, j.Reason))
 	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n"), nil
+	return lines
 }
 
 // TestAPI: the API is what its table says, at both ends of the wire.

@@ -32,16 +32,12 @@ func suite() suttest.Suite {
 	alike := crowd()
 	alike.FlushAt = 1000
 	return suttest.Suite{System: textsearch.System(), Params: crowd(), AlikeParams: alike,
-		Space: stores.Namespace, Seed: 1, Ops: 300, Over: 3000 * ms, Summary: summary}
+		Space: stores.Namespace, Seed: 1, Ops: 300, Over: 3000 * ms, Summary: suttest.Lines(summary)}
 }
 
 // summary is what documents there are, and the log.
-func summary(raw json.RawMessage) (string, error) {
-	audit, err := api.DecodeAudit[textsearch.Audit](raw)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprint(audit.Documents, audit.Log), nil
+func summary(audit textsearch.Audit) []string {
+	return []string{fmt.Sprint(audit.Documents, audit.Log)}
 }
 
 // TestAPI: the API is what its table says, at both ends of the wire.

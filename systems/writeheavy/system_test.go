@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"stampede/harness/api"
 	"stampede/harness/api/apitest"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -26,7 +24,7 @@ func TestConformance(t *testing.T) { suttest.Exercise(t, suite()) }
 
 func suite() suttest.Suite {
 	return suttest.Suite{System: writeheavy.System(), Params: crowd(), Space: stores.Namespace,
-		Seed: 1, Ops: 600, Summary: summary,
+		Seed: 1, Ops: 600, Summary: suttest.Lines(summary),
 		Undecided: map[string]string{writeheavy.ShedAsTold: "crowd lets everybody in"}}
 }
 
@@ -43,12 +41,7 @@ func crowd() *writeheavy.Params {
 }
 
 // summary lists the adds that were taken in and can be made.
-func summary(raw json.RawMessage) (string, error) {
-	audit, err := api.DecodeAudit[writeheavy.Audit](raw)
-	if err != nil {
-		return "", err
-	}
-	var lines []string
+func summary(audit writeheavy.Audit) (lines []string) {
 	add := func(id, key uint64, delta int64) {
 		if delta != 0 && max(delta, -delta) <= writeheavy.MostDelta {
 			lines = append(lines, fmt.Sprintf("%d adds %d to %d", id, delta, key))
@@ -61,7 +54,7 @@ func summary(raw json.RawMessage) (string, error) {
 		add(row.ID, row.Key, row.Delta)
 	}
 	slices.Sort(lines)
-	return strings.Join(slices.Compact(lines), "\n"), nil
+	return slices.Compact(lines)
 }
 
 // TestAPI: the API is what its table says, at both ends of the wire.

@@ -1,7 +1,6 @@
 package idempotency_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -52,15 +51,11 @@ func summary(audit idempotency.Audit) (lines []string) {
 
 // TestAPI: the API is what its table says, at both ends of the wire.
 func TestAPI(t *testing.T) {
-	audit, err := json.Marshal(idempotency.Audit{Contract: idempotency.Contract{ReapLagNS: 1},
+	audit := idempotency.Audit{Contract: idempotency.Contract{ReapLagNS: 1},
 		Charges: []idempotency.ChargeRow{{ID: 1, Key: "key-1", Customer: "customer-1", Amount: 5,
 			Receipt: "r1", AtNS: 1}},
-		Keys: []idempotency.KeyRow{{ID: 1, Key: "key-1", State: "done", Receipt: "r1", DoneNS: 2}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	apitest.Conform(t, idempotency.API(), idempotency.DefaultParams(), audit, nil)
-	apitest.Written(t, "openapi.yaml", idempotency.API().OpenAPI())
+		Keys: []idempotency.KeyRow{{ID: 1, Key: "key-1", State: "done", Receipt: "r1", DoneNS: 2}}}
+	apitest.Conform(t, idempotency.API(), idempotency.DefaultParams(), audit)
 }
 
 func FuzzRequests(f *testing.F) {

@@ -1,7 +1,6 @@
 package reservation_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -52,16 +51,12 @@ func summary(audit reservation.Audit) (lines []string) {
 
 // TestAPI: the API is what its table says, at both ends of the wire.
 func TestAPI(t *testing.T) {
-	audit, err := json.Marshal(reservation.Audit{Contract: reservation.Contract{ExpiryLagNS: 1},
+	audit := reservation.Audit{Contract: reservation.Contract{ExpiryLagNS: 1},
 		Holds: []reservation.HoldRow{{Hold: 1, Resource: 1, First: 1, Nights: 2, Guest: "guest-1",
 			State: "held", Version: 1}},
 		Nights:  []reservation.NightRow{{Resource: 1, Night: 1, Taken: 1}},
-		Changes: []reservation.Change{{Seq: 1, Hold: 1, State: "held", Version: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	apitest.Conform(t, reservation.API(), reservation.DefaultParams(), audit, nil)
-	apitest.Written(t, "openapi.yaml", reservation.API().OpenAPI())
+		Changes: []reservation.Change{{Seq: 1, Hold: 1, State: "held", Version: 1}}}
+	apitest.Conform(t, reservation.API(), reservation.DefaultParams(), audit)
 }
 
 // TestAtRest: of a server that does not say what is left to do the open holds are counted.

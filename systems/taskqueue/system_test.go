@@ -1,7 +1,6 @@
 package taskqueue_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"sync"
@@ -57,16 +56,12 @@ func summary(audit taskqueue.Audit) (lines []string) {
 
 // TestAPI: the API is what its table says, at both ends of the wire.
 func TestAPI(t *testing.T) {
-	audit, err := json.Marshal(taskqueue.Audit{
+	audit := taskqueue.Audit{
 		Jobs: []taskqueue.JobRow{{ID: 8, Job: "job-8", Tenant: "tenant-1", State: "done",
 			Priority: 1}},
 		Runs:    []taskqueue.RunRow{{Job: 8, Tenant: "tenant-1", Attempt: 1, Size: 1, Result: "ok"}},
-		Effects: []taskqueue.EffectRow{{Job: 8, Attempt: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	apitest.Conform(t, taskqueue.API(), taskqueue.DefaultParams(), audit, nil)
-	apitest.Written(t, "openapi.yaml", taskqueue.API().OpenAPI())
+		Effects: []taskqueue.EffectRow{{Job: 8, Attempt: 1}}}
+	apitest.Conform(t, taskqueue.API(), taskqueue.DefaultParams(), audit)
 }
 
 // TestSentTwice: a job that is sent several times at once is stored once, and whoever sent it hears

@@ -1,7 +1,6 @@
 package textsearch_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -42,17 +41,13 @@ func summary(audit textsearch.Audit) []string {
 
 // TestAPI: the API is what its table says, at both ends of the wire.
 func TestAPI(t *testing.T) {
-	audit, err := json.Marshal(textsearch.Audit{Scoring: "own",
+	audit := textsearch.Audit{Scoring: "own",
 		Log:        []textsearch.LogRow{{Doc: 1, Version: 16, Seq: 1}},
 		Documents:  []textsearch.DocRow{{Doc: 1, Version: 16}},
 		Generation: 1,
 		Finds: []textsearch.FindRow{{Query: "111666",
-			Found: textsearch.Found{Generation: 1, Hits: []textsearch.Hit{{Doc: 1, Version: 16}}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	apitest.Conform(t, textsearch.API(), textsearch.DefaultParams(), audit, nil)
-	apitest.Written(t, "openapi.yaml", textsearch.API().OpenAPI())
+			Found: textsearch.Found{Generation: 1, Hits: []textsearch.Hit{{Doc: 1, Version: 16}}}}}}
+	apitest.Conform(t, textsearch.API(), textsearch.DefaultParams(), audit)
 }
 
 func FuzzRequests(f *testing.F) {

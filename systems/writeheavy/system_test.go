@@ -1,7 +1,6 @@
 package writeheavy_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -59,16 +58,12 @@ func summary(audit writeheavy.Audit) (lines []string) {
 
 // TestAPI: the API is what its table says, at both ends of the wire.
 func TestAPI(t *testing.T) {
-	audit, err := json.Marshal(writeheavy.Audit{
+	audit := writeheavy.Audit{
 		Ops:      []writeheavy.OpRow{{ID: 1024, Key: 7, User: 3, Delta: 2}},
 		Counters: []writeheavy.CounterRow{{Key: 7, Value: 2}},
 		Dead:     []writeheavy.DeadRow{{ID: 2048, Key: 7, User: 3, Tries: 3}},
-		Batches:  []writeheavy.BatchRow{{Records: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	apitest.Conform(t, writeheavy.API(), writeheavy.DefaultParams(), audit, nil)
-	apitest.Written(t, "openapi.yaml", writeheavy.API().OpenAPI())
+		Batches:  []writeheavy.BatchRow{{Records: 1}}}
+	apitest.Conform(t, writeheavy.API(), writeheavy.DefaultParams(), audit)
 }
 
 func FuzzRequests(f *testing.F) {

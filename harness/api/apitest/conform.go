@@ -32,20 +32,26 @@ type Table interface {
 }
 
 // Conform holds the handler, the client and the description that a table makes against each
-// other. The audit is one that its description allows; more are requests, by route, that are
-// bad by what no description says.
+// other, and the description against openapi.yaml, where there is one. The audit is one that
+// the description allows; more are requests, by route, that are bad by what no description says.
 func Conform(
-	t *testing.T, table Table, params any, audit json.RawMessage, more map[string]Request,
+	t *testing.T, table Table, params, audit any, more ...map[string]Request,
 ) {
+	t.Helper()
+	raw, err := json.Marshal(audit)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := conformance{table: table, more: more,
 		cfg:       sut.Config{Params: params, Timeout: 5 * time.Second},
-		described: read(t, table.OpenAPI()), audit: audit}
+		described: read(t, table.OpenAPI()), audit: raw}
 	t.Run("operations", c.operations)
 	t.Run("refusals", c.refusals)
 	t.Run("beliefs", c.beliefs)
 	t.Run("requests", c.requests)
 	t.Run("description", c.description)
 	t.Run("audit", c.audits)
+	written(t, table.OpenAPI())
 }
 
 type conformance struct {
@@ -53,7 +59,7 @@ type conformance struct {
 	cfg       sut.Config
 	described *described
 	audit     json.RawMessage
-	more      map[string]Request
+	more      []map[string]Request
 }
 
 func (c conformance) handler(t *testing.T, inst sut.Instance) http.Handler {
@@ -344,8 +350,10 @@ func (c conformance) description(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := map[string][]Request{}
-	for route, request := range c.more {
-		bad[route] = []Request{request}
+	for _, requests := range c.more {
+		for route, request := range requests {
+			bad[route] = append(bad[route], request)
+		}
 	}
 	good := requests{"post /v1/reset": {"/v1/reset", begin}}
 	fails := map[string][]error{}

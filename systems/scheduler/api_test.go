@@ -1,10 +1,8 @@
 package scheduler
 
 import (
-	"bytes"
 	"context"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -17,20 +15,6 @@ import (
 // TestAPI: the API is what its table says, at both ends of the wire.
 func TestAPI(t *testing.T) {
 	apitest.Conform(t, API(), DefaultParams(), goodRun(t).raw(t))
-}
-
-// TestAPIIsCompatible: a server that was written to the description of version 1 is still
-// understood.
-func TestAPIIsCompatible(t *testing.T) {
-	golden, err := os.ReadFile("testdata/openapi-1.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, unread := range []string{", day_ms", ", ready_us", ", reason"} { // of the audit
-		golden = bytes.ReplaceAll(golden, []byte(unread), nil)
-	}
-	apitest.Compatible(t, golden, API().OpenAPI(), "properties.now_us.minimum",
-		"properties.begins_us.minimum", ".day_ms", ".ready_us", ".reason.")
 }
 
 // TestOldHistories: the operations of runs that were stored earlier are read.

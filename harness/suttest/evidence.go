@@ -30,5 +30,5 @@ func (e *Evidence[P, A]) Judge(t TB) map[string]check.Verdict {
 
 func (e *Evidence[P, A]) base() *Evidence[P, A] { return e }
 
-// Parts are what Caught corrupts blindly.
+// Parts are what Prove corrupts blindly.
 func (e *Evidence[P, A]) Parts() ([]history.Record, any) { return e.Records, &e.Audit }

@@ -37,7 +37,7 @@ type Proof[E any] struct {
 	Judge func(e E, t TB) map[string]check.Verdict
 	// Judged, unless it is nil, is shown every verdict of Clauses.
 	Judged func(t *testing.T, c Case[E], v check.Verdict)
-	// Parts are what clients saw and a pointer to the audit, which Caught corrupts blindly.
+	// Parts are what clients saw and a pointer to the audit, which Prove corrupts blindly.
 	Parts func(E) (records []history.Record, audit any)
 	// Unnoticed lists by reason the blind corruptions that no invariant can notice: a field of
 	// an audit that no invariant reads is of no use.
@@ -119,8 +119,20 @@ func Share(n int) int {
 	return max(1, min(n, n*checks/100))
 }
 
-// Sound checks that no run of a correct system is judged broken.
-func (p Proof[E]) Sound(t *testing.T) {
+// Prove checks that the judges are sound, that a run without trouble decides all of them, with so
+// many seeds, and that each is broken by a corruption, blind or the system's own.
+func Prove[E any, C ~struct {
+	Name, Breaks string
+	Do           func(e E, pick func(n int) int) bool
+}](t *testing.T, p Proof[E], seeds int, corruptions []C) {
+	t.Helper()
+	t.Run("sound", p.sound)
+	t.Run("decided", func(t *testing.T) { p.decides(t, seeds) })
+	caught(t, p, corruptions)
+}
+
+// sound checks that no run of a correct system is judged broken.
+func (p Proof[E]) sound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for name, v := range p.Judge(p.Any(t), t) {
 			if v.Status == check.Broken {
@@ -130,8 +142,8 @@ func (p Proof[E]) Sound(t *testing.T) {
 	})
 }
 
-// Decides checks that a run without trouble decides every invariant, with so many seeds.
-func (p Proof[E]) Decides(t *testing.T, seeds int) {
+// decides checks that a run without trouble decides every invariant, with so many seeds.
+func (p Proof[E]) decides(t *testing.T, seeds int) {
 	for seed := range uint64(Share(seeds)) {
 		verdicts := p.Judge(p.Whole(t, seed), t)
 		for _, name := range p.Invariants {
@@ -142,9 +154,9 @@ func (p Proof[E]) Decides(t *testing.T, seeds int) {
 	}
 }
 
-// Caught checks that every invariant has a corruption, blind or the system's own, and that each
+// caught checks that every invariant has a corruption, blind or the system's own, and that each
 // is caught, also amid unknown outcomes: one of the system's own in every run.
-func Caught[E any, C ~struct {
+func caught[E any, C ~struct {
 	Name, Breaks string
 	Do           func(e E, pick func(n int) int) bool
 }](t *testing.T, p Proof[E], corruptions []C) {

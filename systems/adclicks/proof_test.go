@@ -78,9 +78,7 @@ func proof() suttest.Proof[*evidence] {
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
 func TestJudges(t *testing.T) {
-	t.Run("sound", proof().Sound)
-	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
-	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+	suttest.Prove(t, proof(), 50, []suttest.Corruption[*evidence]{
 		{Name: "a click counts twice", Breaks: adclicks.ClicksOnce,
 			Do: func(e *evidence, pick func(int) int) bool {
 				d := suttest.PickFrom(e.Audit.Decisions, pick, func(d *adclicks.DecisionRow) bool {

@@ -71,9 +71,7 @@ func proof() suttest.Proof[*evidence] {
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
 func TestJudges(t *testing.T) {
-	t.Run("sound", proof().Sound)
-	t.Run("decided", func(t *testing.T) { proof().Decides(t, 30) })
-	suttest.Caught(t, proof(), corruptions())
+	suttest.Prove(t, proof(), 30, corruptions())
 }
 
 type corruption suttest.Corruption[*evidence]

@@ -210,9 +210,7 @@ var unnoticed = map[string][]string{
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
 func TestJudges(t *testing.T) {
-	t.Run("sound", proof().Sound)
-	t.Run("decided", func(t *testing.T) { proof().Decides(t, 20) })
-	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+	suttest.Prove(t, proof(), 20, []suttest.Corruption[*evidence]{
 		{Name: "offer a unit too many for a while", Breaks: flashsale.RedisDrift, Do: offerTooMany},
 		{Name: "lose a unit in a cart", Breaks: flashsale.SellThrough,
 			Do: func(e *evidence, _ func(int) int) bool {

@@ -72,9 +72,7 @@ func proof() suttest.Proof[*evidence] {
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
 func TestJudges(t *testing.T) {
-	t.Run("sound", proof().Sound)
-	t.Run("decided", func(t *testing.T) { proof().Decides(t, 20) })
-	suttest.Caught(t, proof(), slices.Concat(countCorruptions(), storeCorruptions()))
+	suttest.Prove(t, proof(), 20, slices.Concat(countCorruptions(), storeCorruptions()))
 }
 
 // corruption is one thing that a correct system never does.

@@ -33,9 +33,7 @@ func proof() suttest.Proof[*evidence] {
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
 func TestJudges(t *testing.T) {
-	t.Run("sound", proof().Sound)
-	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
-	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+	suttest.Prove(t, proof(), 50, []suttest.Corruption[*evidence]{
 		{Name: "a forgotten term comes back", Breaks: recentsearches.ListOfHistory,
 			Do: func(e *evidence, pick func(int) int) bool {
 				return changeList(e, pick, func(l *recentsearches.List) { l.Terms = append(l.Terms, "gone") })

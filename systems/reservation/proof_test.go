@@ -63,9 +63,7 @@ func proof() suttest.Proof[*evidence] {
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
 func TestJudges(t *testing.T) {
-	t.Run("sound", proof().Sound)
-	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
-	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+	suttest.Prove(t, proof(), 50, []suttest.Corruption[*evidence]{
 		{Name: "a guest in time is refused", Breaks: reservation.HeldIsMine,
 			Do: func(e *evidence, pick func(int) int) bool {
 				list := suttest.Alone(e.Records, reservation.KindConfirm, history.OK)

@@ -105,9 +105,7 @@ var absent = map[string][]string{
 // TestJudges: the judges are sound, a run without trouble decides all of them, and none is
 // vacuous.
 func TestJudges(t *testing.T) {
-	t.Run("sound", proof().Sound)
-	t.Run("decided", func(t *testing.T) { proof().Decides(t, 12) })
-	suttest.Caught(t, proof(), slices.Concat(runCorruptions(), finalCorruptions(),
+	suttest.Prove(t, proof(), 12, slices.Concat(runCorruptions(), finalCorruptions(),
 		timeCorruptions(), changeCorruptions(), taskCorruptions()))
 }
 

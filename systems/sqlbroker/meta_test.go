@@ -78,9 +78,7 @@ func proof() suttest.Proof[*evidence] {
 
 // TestJudges: the judges are sound, hurried runs decide all of them, and none is vacuous.
 func TestJudges(t *testing.T) {
-	t.Run("sound", proof().Sound)
-	t.Run("decided", func(t *testing.T) { proof().Decides(t, 10) })
-	suttest.Caught(t, proof(), slices.Concat(storedCorruptions(), deliveredCorruptions()))
+	suttest.Prove(t, proof(), 10, slices.Concat(storedCorruptions(), deliveredCorruptions()))
 }
 
 // absent are those of what the reference has none of, by the reason.

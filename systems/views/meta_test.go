@@ -89,9 +89,7 @@ func proof() suttest.Proof[*evidence] {
 // TestJudges: the judges are sound, a run without trouble decides all of them wherever the
 // videos lie, and none is vacuous.
 func TestJudges(t *testing.T) {
-	t.Run("sound", proof().Sound)
-	t.Run("decided", func(t *testing.T) { proof().Decides(t, 20) })
-	suttest.Caught(t, proof(), slices.Concat(decisionCorruptions(), logCorruptions(),
+	suttest.Prove(t, proof(), 20, slices.Concat(decisionCorruptions(), logCorruptions(),
 		timeCorruptions()))
 	suttest.Clauses(t, proof(), func() *evidence { return goodRun(t) }, slices.Concat(forgottenCases(),
 		stageCases(), heartbeatCases(), askedCases(), timeCases(), auditCases()))

@@ -46,6 +46,22 @@ type Proof[E any] struct {
 	Absent map[string][]string
 }
 
+// Draw draws parameters.
+type Draw struct{ t *rapid.T }
+
+// Share is a part of 1.
+func (d Draw) Share(name string) float64 { return rapid.Float64Range(0, 1).Draw(d.t, name) }
+
+// Int is a number from least to most.
+func (d Draw) Int(name string, least, most int) int {
+	return rapid.IntRange(least, most).Draw(d.t, name)
+}
+
+// Millis is a duration of so many milliseconds.
+func (d Draw) Millis(name string, least, most int) sut.Duration {
+	return sut.Duration(time.Duration(d.Int(name, least, most)) * time.Millisecond)
+}
+
 // Correct is a correct model that keeps what an audit reads once nothing is left to happen.
 type Correct[A any] interface {
 	Model
@@ -67,7 +83,7 @@ func Played[V, P, A any, M Correct[A], E interface {
 	*V
 	played[P, A]
 }](
-	p Proof[E], system sut.System, ordinary func() *P, drawn func(*rapid.T) *P,
+	p Proof[E], system sut.System, ordinary func() *P, drawn func(Draw) *P,
 	ops int, over time.Duration, model func(*World, *P) M,
 ) Proof[E] {
 	run := func(t TB, seed uint64, params *P, trouble Trouble, fault bool) E {
@@ -85,7 +101,7 @@ func Played[V, P, A any, M Correct[A], E interface {
 	}
 	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
 	p.Any = func(t *rapid.T) E {
-		return run(t, seed(t), drawn(t), DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
+		return run(t, seed(t), drawn(Draw{t}), DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
 	}
 	p.Some = func(t *rapid.T) E {
 		return run(t, seed(t), ordinary(), Trouble{LostRequest: 0.01, LostReply: 0.01, Late: 0.01,

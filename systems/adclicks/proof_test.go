@@ -4,10 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/history"
-	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/adclicks"
 )
@@ -20,24 +17,17 @@ type evidence struct {
 }
 
 // anyStreet is a street of any kind.
-func anyStreet(t *rapid.T) *adclicks.Params {
+func anyStreet(d suttest.Draw) *adclicks.Params {
 	p := street()
-	some := func(name string, least, most int) int {
-		return rapid.IntRange(least, most).Draw(t, name)
-	}
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	millis := func(name string, least, most int) sut.Duration {
-		return sut.Duration(time.Duration(some(name, least, most)) * ms)
-	}
-	p.Campaigns, p.Ads, p.Users = some("campaigns", 1, 8), some("ads", 1, 4), some("users", 1, 300)
-	p.Budget, p.Slice = some("budget", 1, 5000), some("slice", 50, 500)
-	p.EventRate, p.Disorder = float64(some("rate", 20, 400)), millis("disorder", 0, 500)
-	p.LateShare, p.LateBy, p.Farm = share("late"), millis("late by", 0, 3000), share("farm")
-	p.Resend, p.Replayed, p.Dashboards = share("resend"), share("replayed"), share("dashboards")
-	p.Twice = share("twice") / 2
-	p.ReplayAfter, p.Retry = millis("replay after", 0, 800), some("retry", 0, 4)
-	p.Window, p.Lateness = millis("window", 10, 500), millis("lateness", 0, 500)
-	p.Horizon, p.FraudMost = millis("horizon", 0, 2000), some("fraud", 1, 12)
+	p.Campaigns, p.Ads, p.Users = d.Int("campaigns", 1, 8), d.Int("ads", 1, 4), d.Int("users", 1, 300)
+	p.Budget, p.Slice = d.Int("budget", 1, 5000), d.Int("slice", 50, 500)
+	p.EventRate, p.Disorder = float64(d.Int("rate", 20, 400)), d.Millis("disorder", 0, 500)
+	p.LateShare, p.LateBy, p.Farm = d.Share("late"), d.Millis("late by", 0, 3000), d.Share("farm")
+	p.Resend, p.Replayed, p.Dashboards = d.Share("resend"), d.Share("replayed"), d.Share("dashboards")
+	p.Twice = d.Share("twice") / 2
+	p.ReplayAfter, p.Retry = d.Millis("replay after", 0, 800), d.Int("retry", 0, 4)
+	p.Window, p.Lateness = d.Millis("window", 10, 500), d.Millis("lateness", 0, 500)
+	p.Horizon, p.FraudMost = d.Millis("horizon", 0, 2000), d.Int("fraud", 1, 12)
 	return p
 }
 

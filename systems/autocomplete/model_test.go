@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/suttest"
@@ -156,17 +154,16 @@ func crowd() *autocomplete.Params {
 }
 
 // anyCrowd is one of any kind.
-func anyCrowd(t *rapid.T) *autocomplete.Params {
+func anyCrowd(d suttest.Draw) *autocomplete.Params {
 	p := crowd()
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	p.Users = rapid.IntRange(1, 30).Draw(t, "users")
-	p.Regulars = rapid.IntRange(1, 5).Draw(t, "regulars")
-	p.Phrases = rapid.IntRange(10, 3000).Draw(t, "phrases")
-	p.Typed, p.Mistyped = share("typed"), share("mistyped")
-	p.Blocks, p.News = share("blocks"), share("news")
-	p.SlotMS = rapid.Int64Range(10, 1000).Draw(t, "slot")
-	p.Recent = rapid.Int64Range(1, 20).Draw(t, "recent")
-	p.Baseline = rapid.Int64Range(1, 20).Draw(t, "baseline")
-	p.Weight = rapid.Int64Range(1, 10).Draw(t, "weight")
+	p.Users = d.Int("users", 1, 30)
+	p.Regulars = d.Int("regulars", 1, 5)
+	p.Phrases = d.Int("phrases", 10, 3000)
+	p.Typed, p.Mistyped = d.Share("typed"), d.Share("mistyped")
+	p.Blocks, p.News = d.Share("blocks"), d.Share("news")
+	p.SlotMS = int64(d.Int("slot", 10, 1000))
+	p.Recent = int64(d.Int("recent", 1, 20))
+	p.Baseline = int64(d.Int("baseline", 1, 20))
+	p.Weight = int64(d.Int("weight", 1, 10))
 	return p
 }

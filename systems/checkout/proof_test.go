@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/history"
 	"stampede/harness/suttest"
 	"stampede/systems/checkout"
@@ -21,18 +19,15 @@ type evidence struct {
 }
 
 // anySale is a sale of any kind.
-func anySale(t *rapid.T) *checkout.Params {
+func anySale(d suttest.Draw) *checkout.Params {
 	p := crowd()
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	some := func(name string, least, most int) int {
-		return rapid.IntRange(least, most).Draw(t, name)
-	}
-	p.Products, p.Units, p.Users = some("products", 1, 5), some("units", 1, 100), some("users", 0, 200)
-	p.IPs, p.BotIPs, p.Bots = some("ips", 1, 100), some("bot ips", 1, 5), share("bots")
-	p.Resend, p.Retry, p.ComeBack = share("resend"), some("retry", 0, 5), some("come back", 0, 3)
-	p.UserRate, p.UserBurst = 10*share("user rate"), some("user burst", 1, 10)
-	p.IPRate, p.IPBurst = 50*share("ip rate"), some("ip burst", 1, 50)
-	p.Room, p.Batch = some("room", 1, 50), some("batch", 1, 20)
+	p.Products, p.Units = d.Int("products", 1, 5), d.Int("units", 1, 100)
+	p.Users = d.Int("users", 0, 200)
+	p.IPs, p.BotIPs, p.Bots = d.Int("ips", 1, 100), d.Int("bot ips", 1, 5), d.Share("bots")
+	p.Resend, p.Retry, p.ComeBack = d.Share("resend"), d.Int("retry", 0, 5), d.Int("come back", 0, 3)
+	p.UserRate, p.UserBurst = 10*d.Share("user rate"), d.Int("user burst", 1, 10)
+	p.IPRate, p.IPBurst = 50*d.Share("ip rate"), d.Int("ip burst", 1, 50)
+	p.Room, p.Batch = d.Int("room", 1, 50), d.Int("batch", 1, 20)
 	return p
 }
 

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -141,12 +139,11 @@ func crowd() *commentary.Params {
 }
 
 // anyCrowd is one of any kind.
-func anyCrowd(t *rapid.T) *commentary.Params {
+func anyCrowd(d suttest.Draw) *commentary.Params {
 	p := crowd()
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	p.Matches = rapid.IntRange(1, 10).Draw(t, "matches")
-	p.Polls = rapid.IntRange(0, 6).Draw(t, "polls")
-	p.HotShare, p.Publishes, p.Corrects = share("hot_share"), share("publishes"), share("corrects")
-	p.Apps, p.Pasts = share("apps"), share("pasts")
+	p.Matches = d.Int("matches", 1, 10)
+	p.Polls = d.Int("polls", 0, 6)
+	p.HotShare, p.Publishes = d.Share("hot_share"), d.Share("publishes")
+	p.Corrects, p.Apps, p.Pasts = d.Share("corrects"), d.Share("apps"), d.Share("pasts")
 	return p
 }

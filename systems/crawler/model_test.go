@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -304,21 +302,20 @@ func (s *spider) Audit() crawler.Audit {
 }
 
 // anyCrowd is a web of any kind.
-func anyCrowd(t *rapid.T) *crawler.Params {
+func anyCrowd(d suttest.Draw) *crawler.Params {
 	p := crowd()
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	p.WebSeed = rapid.IntRange(0, 1_000_000).Draw(t, "web")
-	p.Hosts = rapid.IntRange(1, 60).Draw(t, "hosts")
-	p.Island = rapid.IntRange(1, 10).Draw(t, "island")
-	p.HostsPerIP = rapid.IntRange(1, 5).Draw(t, "hosts of an address")
-	p.Pages = rapid.IntRange(1, 20).Draw(t, "pages")
-	p.SlowHosts, p.DeadHosts = share("slow")/3, share("dead")/3
-	p.FlakyHosts, p.Traps = share("flaky")/3, share("traps")/3
-	p.HostilePages, p.HostileRobots, p.News = share("hostile"), share("robots"), share("news")
-	p.RobotsChange = p.RobotsTTL * sut.Duration(rapid.IntRange(0, 5).Draw(t, "change"))
-	p.PerHost = rapid.IntRange(1, 40).Draw(t, "most pages")
-	p.Recrawls = rapid.IntRange(0, 3).Draw(t, "recrawls")
+	p.WebSeed = d.Int("web", 0, 1_000_000)
+	p.Hosts = d.Int("hosts", 1, 60)
+	p.Island = d.Int("island", 1, 10)
+	p.HostsPerIP = d.Int("hosts of an address", 1, 5)
+	p.Pages = d.Int("pages", 1, 20)
+	p.SlowHosts, p.DeadHosts = d.Share("slow")/3, d.Share("dead")/3
+	p.FlakyHosts, p.Traps = d.Share("flaky")/3, d.Share("traps")/3
+	p.HostilePages, p.HostileRobots, p.News = d.Share("hostile"), d.Share("robots"), d.Share("news")
+	p.RobotsChange = p.RobotsTTL * sut.Duration(d.Int("change", 0, 5))
+	p.PerHost = d.Int("most pages", 1, 40)
+	p.Recrawls = d.Int("recrawls", 0, 3)
 	p.Workers = p.Hosts // as many as the model asks for at once
-	p.Redirects = rapid.IntRange(0, 9).Draw(t, "redirects")
+	p.Redirects = d.Int("redirects", 0, 9)
 	return p
 }

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -27,16 +25,12 @@ func market() *idempotency.Params {
 }
 
 // anyMarket is a shop of any kind.
-func anyMarket(t *rapid.T) *idempotency.Params {
+func anyMarket(d suttest.Draw) *idempotency.Params {
 	p := market()
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	some := func(name string, least, most int) int {
-		return rapid.IntRange(least, most).Draw(t, name)
-	}
-	p.Customers, p.Retry = some("customers", 1, 50), some("retry", 0, 8)
-	p.Repeat, p.Resend = share("repeat")*0.9, share("resend")
-	p.OtherBody, p.Reuse = share("other"), share("reuse")
-	p.TTL = sut.Duration(time.Duration(some("ttl", 50, 1500)) * ms)
+	p.Customers, p.Retry = d.Int("customers", 1, 50), d.Int("retry", 0, 8)
+	p.Repeat, p.Resend = d.Share("repeat")*0.9, d.Share("resend")
+	p.OtherBody, p.Reuse = d.Share("other"), d.Share("reuse")
+	p.TTL = d.Millis("ttl", 50, 1500)
 	return p
 }
 

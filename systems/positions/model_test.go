@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -133,12 +131,11 @@ func fleet() *positions.Params {
 }
 
 // anyFleet is one of any kind.
-func anyFleet(t *rapid.T) *positions.Params {
+func anyFleet(d suttest.Draw) *positions.Params {
 	p := fleet()
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	p.Drivers = rapid.IntRange(2, 30).Draw(t, "drivers")
-	p.Late, p.Reads, p.Tracks = share("late"), share("reads"), share("tracks")
-	p.Erase, p.Resend = share("erase")/5, share("resend")
-	p.Retry = rapid.IntRange(0, 3).Draw(t, "retry")
+	p.Drivers = d.Int("drivers", 2, 30)
+	p.Late, p.Reads, p.Tracks = d.Share("late"), d.Share("reads"), d.Share("tracks")
+	p.Erase, p.Resend = d.Share("erase")/5, d.Share("resend")
+	p.Retry = d.Int("retry", 0, 3)
 	return p
 }

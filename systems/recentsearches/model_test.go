@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/suttest"
@@ -139,13 +137,12 @@ func crowd() *recentsearches.Params {
 }
 
 // anyCrowd is one of any kind.
-func anyCrowd(t *rapid.T) *recentsearches.Params {
+func anyCrowd(d suttest.Draw) *recentsearches.Params {
 	p := crowd()
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	p.Users = rapid.IntRange(2, 30).Draw(t, "users")
-	p.Regulars = rapid.IntRange(1, 5).Draw(t, "regulars")
-	p.Terms = rapid.IntRange(1, 30).Draw(t, "terms")
-	p.Reads, p.Forgets, p.Logins = share("reads"), share("forgets"), share("logins")
-	p.Histories = share("histories")
+	p.Users = d.Int("users", 2, 30)
+	p.Regulars = d.Int("regulars", 1, 5)
+	p.Terms = d.Int("terms", 1, 30)
+	p.Reads, p.Forgets, p.Logins = d.Share("reads"), d.Share("forgets"), d.Share("logins")
+	p.Histories = d.Share("histories")
 	return p
 }

@@ -4,10 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/history"
-	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/reservation"
 )
@@ -27,23 +24,16 @@ func house() *reservation.Params {
 }
 
 // anyHouse is a small house of any kind.
-func anyHouse(t *rapid.T) *reservation.Params {
+func anyHouse(d suttest.Draw) *reservation.Params {
 	p := crowd()
-	some := func(name string, least, most int) int {
-		return rapid.IntRange(least, most).Draw(t, name)
-	}
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	millis := func(name string, least, most int) sut.Duration {
-		return sut.Duration(time.Duration(some(name, least, most)) * ms)
-	}
-	p.Resources, p.Units = some("resources", 1, 4), some("units", 1, 4)
-	p.Nights = some("nights", 1, 8)
-	p.Longest, p.Overbooking = some("longest", 1, p.Nights), 1+share("over")
-	p.Retry = some("retry", 0, 3)
-	p.HoldTTL, p.Think = millis("ttl", 1, 400), millis("think", 0, 500)
-	p.Confirm, p.Release, p.Cancel = share("confirm"), share("release"), share("cancel")
-	p.Rebook, p.LateShare, p.Resend = share("rebook"), share("late"), share("resend")/2
-	p.Crowd, p.Guests = some("crowd", 1, 5), some("guests", 0, 50)
+	p.Resources, p.Units = d.Int("resources", 1, 4), d.Int("units", 1, 4)
+	p.Nights = d.Int("nights", 1, 8)
+	p.Longest, p.Overbooking = d.Int("longest", 1, p.Nights), 1+d.Share("over")
+	p.Retry = d.Int("retry", 0, 3)
+	p.HoldTTL, p.Think = d.Millis("ttl", 1, 400), d.Millis("think", 0, 500)
+	p.Confirm, p.Release, p.Cancel = d.Share("confirm"), d.Share("release"), d.Share("cancel")
+	p.Rebook, p.LateShare, p.Resend = d.Share("rebook"), d.Share("late"), d.Share("resend")/2
+	p.Crowd, p.Guests = d.Int("crowd", 1, 5), d.Int("guests", 0, 50)
 	return p
 }
 

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -30,16 +28,15 @@ func yard() *taskqueue.Params {
 }
 
 // anyYard is a queue of any kind.
-func anyYard(t *rapid.T) *taskqueue.Params {
+func anyYard(d suttest.Draw) *taskqueue.Params {
 	p := yard()
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	p.Tenants = rapid.IntRange(1, 5).Draw(t, "tenants")
-	p.Workers = rapid.IntRange(1, 4).Draw(t, "workers")
-	p.MaxAttempts = rapid.IntRange(1, 5).Draw(t, "attempts")
-	p.TenantRate = float64(rapid.IntRange(1, 10).Draw(t, "rate")) * 30
-	p.Noisy, p.Urgent, p.Delayed = share("noisy"), share("urgent")/2, share("delayed")
-	p.Unique, p.Cancel, p.Replay = share("unique"), share("cancel"), share("replay")
-	p.Flaky, p.Hopeless, p.Poison = share("flaky")/3, share("hopeless")/3, share("poison")/3
+	p.Tenants = d.Int("tenants", 1, 5)
+	p.Workers = d.Int("workers", 1, 4)
+	p.MaxAttempts = d.Int("attempts", 1, 5)
+	p.TenantRate = float64(d.Int("rate", 1, 10)) * 30
+	p.Noisy, p.Urgent, p.Delayed = d.Share("noisy"), d.Share("urgent")/2, d.Share("delayed")
+	p.Unique, p.Cancel, p.Replay = d.Share("unique"), d.Share("cancel"), d.Share("replay")
+	p.Flaky, p.Hopeless, p.Poison = d.Share("flaky")/3, d.Share("hopeless")/3, d.Share("poison")/3
 	p.PriorityWithin = p.Workers * p.Tenants
 	p.FairWithin = 4 * p.PriorityWithin
 	return p

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -122,12 +120,11 @@ func crowd() *textsearch.Params {
 }
 
 // anyCrowd is one of any kind.
-func anyCrowd(t *rapid.T) *textsearch.Params {
+func anyCrowd(d suttest.Draw) *textsearch.Params {
 	p := crowd()
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	p.Documents = rapid.IntRange(1, 300).Draw(t, "documents")
-	p.Clients = rapid.IntRange(1, 20).Draw(t, "clients")
-	p.Indexing, p.Deletes, p.Rivals = share("indexing"), share("deletes"), share("rivals")
-	p.Twins = share("twins")
+	p.Documents = d.Int("documents", 1, 300)
+	p.Clients = d.Int("clients", 1, 20)
+	p.Indexing, p.Deletes, p.Rivals = d.Share("indexing"), d.Share("deletes"), d.Share("rivals")
+	p.Twins = d.Share("twins")
 	return p
 }

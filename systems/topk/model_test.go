@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/suttest"
@@ -134,15 +132,12 @@ func stream() *topk.Params {
 }
 
 // anyStream is a small one of any kind.
-func anyStream(t *rapid.T) *topk.Params {
+func anyStream(d suttest.Draw) *topk.Params {
 	p := stream()
-	some := func(name string, least, most int) int {
-		return rapid.IntRange(least, most).Draw(t, name)
-	}
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	p.Items, p.Batch = some("items", 1, 200), some("batch", 1, 30)
-	p.Batches, p.MoveEvery = some("batches", 1, 50), some("move", 0, 3)
-	p.Span, p.K, p.Probes = some("span", 1, 4), some("k", 1, 20), some("probes", 1, 20)
-	p.Skew, p.Late, p.Reads, p.Resend = 2*share("skew"), share("late"), share("reads"), share("resend")
+	p.Items, p.Batch = d.Int("items", 1, 200), d.Int("batch", 1, 30)
+	p.Batches, p.MoveEvery = d.Int("batches", 1, 50), d.Int("move", 0, 3)
+	p.Span, p.K, p.Probes = d.Int("span", 1, 4), d.Int("k", 1, 20), d.Int("probes", 1, 20)
+	p.Skew, p.Late = 2*d.Share("skew"), d.Share("late")
+	p.Reads, p.Resend = d.Share("reads"), d.Share("resend")
 	return p
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -197,13 +195,11 @@ func street() *writeheavy.Params {
 }
 
 // anyStreet is a small one of any kind.
-func anyStreet(t *rapid.T) *writeheavy.Params {
+func anyStreet(d suttest.Draw) *writeheavy.Params {
 	p := street()
-	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
-	some := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
-	p.Keys, p.Users, p.Records, p.Readers = some("keys", 50), some("users", 50), some("records", 20),
-		some("readers", 5)
-	p.Down, p.Poison, p.Batches = share("down"), share("poison"), share("batches")
-	p.Reads, p.Resend, p.Retry = share("reads"), share("resend"), some("retry", 5)
+	p.Keys, p.Users = d.Int("keys", 1, 50), d.Int("users", 1, 50)
+	p.Records, p.Readers = d.Int("records", 1, 20), d.Int("readers", 1, 5)
+	p.Down, p.Poison, p.Batches = d.Share("down"), d.Share("poison"), d.Share("batches")
+	p.Reads, p.Resend, p.Retry = d.Share("reads"), d.Share("resend"), d.Int("retry", 1, 5)
 	return p
 }

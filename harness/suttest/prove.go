@@ -315,6 +315,15 @@ func PickFrom[T any](list []T, pick func(n int) int, fits func(*T) bool) *T {
 	return nil
 }
 
+// Change changes one of those in a list that fit; false if none does.
+func Change[T any](list []T, pick func(n int) int, fits func(*T) bool, change func(*T)) bool {
+	one := PickFrom(list, pick, fits)
+	if one != nil {
+		change(one)
+	}
+	return one != nil
+}
+
 // IndexFrom is the index of one of those in a list that fit; -1 if none does.
 func IndexFrom[T any](list []T, pick func(n int) int, fits func(*T) bool) int {
 	var fit []int

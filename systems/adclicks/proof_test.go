@@ -71,13 +71,9 @@ func TestJudges(t *testing.T) {
 	suttest.Prove(t, proof(), 50, []suttest.Corruption[*evidence]{
 		{Name: "a click counts twice", Breaks: adclicks.ClicksOnce,
 			Do: func(e *evidence, pick func(int) int) bool {
-				d := suttest.PickFrom(e.Audit.Decisions, pick, func(d *adclicks.DecisionRow) bool {
+				return suttest.Change(e.Audit.Decisions, pick, func(d *adclicks.DecisionRow) bool {
 					return d.Verdict == "duplicate"
-				})
-				if d != nil {
-					d.Verdict = "counted"
-				}
-				return d != nil
+				}, func(d *adclicks.DecisionRow) { d.Verdict = "counted" })
 			}},
 		{Name: "a consumer stands still", Breaks: adclicks.ConsumerLag,
 			Do: func(e *evidence, _ func(int) int) bool {

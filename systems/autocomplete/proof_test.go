@@ -62,17 +62,14 @@ func changeShown(
 			json.Unmarshal(r.Reply.Body, &s) == nil && len(s.Phrases) >= least
 		return s, ok
 	}
-	rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+	return suttest.Change(e.Records, pick, func(r *history.Record) bool {
 		_, ok := of(r)
 		return ok
+	}, func(rec *history.Record) {
+		s, _ := of(rec)
+		change(&s)
+		rec.Reply.Body, _ = json.Marshal(s)
 	})
-	if rec == nil {
-		return false
-	}
-	s, _ := of(rec)
-	change(&s)
-	rec.Reply.Body, _ = json.Marshal(s)
-	return true
 }
 
 // smallRun is a run that every invariant accepts. Users 1 and 2 search for what begins with t,

@@ -97,32 +97,22 @@ func corruptions() []corruption {
 			return true
 		}},
 		{"an attempt waits for ever", checkout.EndsOnce, func(e *evidence, pick func(int) int) bool {
-			a := suttest.PickFrom(e.Audit.Attempts, pick, func(a *checkout.AttemptRow) bool {
+			return suttest.Change(e.Audit.Attempts, pick, func(a *checkout.AttemptRow) bool {
 				return a.State == "refused"
-			})
-			if a != nil {
-				a.State = "admitted"
-			}
-			return a != nil
+			}, func(a *checkout.AttemptRow) { a.State = "admitted" })
 		}},
 		{"money is kept for a cancelled order", checkout.PaidOrRefunded,
 			func(e *evidence, pick func(int) int) bool {
-				p := suttest.PickFrom(e.Audit.Payments, pick, func(p *checkout.PaymentRow) bool {
+				return suttest.Change(e.Audit.Payments, pick, func(p *checkout.PaymentRow) bool {
 					return p.Kind == "refund"
-				})
-				if p != nil {
-					p.Key = "another"
-				}
-				return p != nil
+				}, func(p *checkout.PaymentRow) { p.Key = "another" })
 			}},
 		{"a second order of a user", checkout.OneOrder, func(e *evidence, pick func(int) int) bool {
-			o := suttest.PickFrom(e.Audit.Orders, pick, paid)
-			if o != nil {
+			return suttest.Change(e.Audit.Orders, pick, paid, func(o *checkout.OrderRow) {
 				more := *o
 				more.Key = "more"
 				e.Audit.Orders = append(e.Audit.Orders, more)
-			}
-			return o != nil
+			})
 		}},
 		{"another token", checkout.SameToken, func(e *evidence, pick func(int) int) bool {
 			r := *suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
@@ -141,14 +131,12 @@ func corruptions() []corruption {
 			return true
 		}},
 		{"a position goes back", checkout.PositionKept, func(e *evidence, pick func(int) int) bool {
-			r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+			return suttest.Change(e.Records, pick, func(r *history.Record) bool {
 				return r.Op.Kind == checkout.KindPoll && r.Outcome == history.OK && r.Reply.Value == 0
-			})
-			if r != nil {
+			}, func(r *history.Record) {
 				r.Reply.Value = 10_000
 				r.Reply.Body = []byte(`{"state":"waiting","position":10000}`)
-			}
-			return r != nil
+			})
 		}},
 		{"the first is admitted last", checkout.FairAdmission, firstLast},
 		{"too many at the checkout", checkout.RoomKept, func(e *evidence, _ func(int) int) bool {

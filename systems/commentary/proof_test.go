@@ -52,14 +52,12 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "a viewer is shown an older version", Breaks: commentary.NeverBack,
 			Do: func(e *evidence, pick func(int) int) bool {
-				rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+				return suttest.Change(e.Records, pick, func(r *history.Record) bool {
 					req := asked(r)
 					return r.Outcome == history.OK && req != nil && req.Since > 0 && r.Reply.Value > 0
-				})
-				if rec != nil {
+				}, func(rec *history.Record) {
 					rec.Reply.Body, rec.Reply.Value = []byte(`{"version":0,"next_poll_ms":1,"comments":[]}`), 0
-				}
-				return rec != nil
+				})
 			}},
 		{Name: "a viewer is shown nothing", Breaks: commentary.SeenInTime,
 			Do: func(e *evidence, pick func(int) int) bool {
@@ -70,14 +68,12 @@ func TestJudges(t *testing.T) {
 						acked[r.Op.Key] = r.End
 					}
 				}
-				rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+				return suttest.Change(e.Records, pick, func(r *history.Record) bool {
 					end, has := acked[r.Op.Key]
 					return r.Op.Kind == commentary.KindLatest && r.Outcome == history.OK && has && r.Start > end
-				})
-				if rec != nil {
+				}, func(rec *history.Record) {
 					rec.Reply.Body, rec.Reply.Value = []byte(`{"version":0,"next_poll_ms":1,"comments":[]}`), 0
-				}
-				return rec != nil
+				})
 			}},
 		{Name: "a gap in what is older", Breaks: commentary.PastWhole,
 			Do: func(e *evidence, pick func(int) int) bool {
@@ -102,11 +98,8 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "a page lacks the last comment", Breaks: commentary.Settled,
 			Do: func(e *evidence, pick func(int) int) bool {
-				row := suttest.PickFrom(e.Audit.Pages, pick, func(*commentary.PageRow) bool { return true })
-				if row != nil {
-					row.Comments = row.Comments[1:]
-				}
-				return row != nil
+				return suttest.Change(e.Audit.Pages, pick, func(*commentary.PageRow) bool { return true },
+					func(row *commentary.PageRow) { row.Comments = row.Comments[1:] })
 			}},
 	})
 }

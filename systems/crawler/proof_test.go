@@ -44,32 +44,26 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "a page is asked for once more", Breaks: crawler.FetchedOnce,
 			Do: func(e *evidence, pick func(int) int) bool {
-				one := suttest.PickFrom(e.Audit.Log, pick, func(x *web.Exchange) bool {
+				return suttest.Change(e.Audit.Log, pick, func(x *web.Exchange) bool {
 					return x.Status == 200 && x.Hash != "" && !strings.HasSuffix(x.Key, "/robots.txt")
+				}, func(one *web.Exchange) {
+					more := *one
+					more.AtNS, more.SeenNS = more.AtNS+1e10, more.SeenNS+1e10
+					// No failure that only the crawler noticed may explain it.
+					for i := range e.Audit.Pages {
+						e.Audit.Pages[i].Failed = 0
+					}
+					e.Audit.Log = append(e.Audit.Log, more)
 				})
-				if one == nil {
-					return false
-				}
-				more := *one
-				more.AtNS, more.SeenNS = more.AtNS+1e10, more.SeenNS+1e10
-				// No failure that only the crawler noticed may explain it.
-				for i := range e.Audit.Pages {
-					e.Audit.Pages[i].Failed = 0
-				}
-				e.Audit.Log = append(e.Audit.Log, more)
-				return true
 			}},
 		{Name: "what is forbidden is asked for", Breaks: crawler.RobotsHeeded,
 			Do: func(e *evidence, pick func(int) int) bool {
-				row := suttest.PickFrom(e.Audit.Pages, pick, func(r *crawler.PageRow) bool {
+				return suttest.Change(e.Audit.Pages, pick, func(r *crawler.PageRow) bool {
 					return r.State == "disallowed" && strings.Contains(r.URL, "/private/")
+				}, func(row *crawler.PageRow) {
+					e.Audit.Log = append(e.Audit.Log, web.Exchange{Key: strings.TrimPrefix(row.URL, "http://"),
+						AtNS: 1e11, SeenNS: 1e11, Status: 200})
 				})
-				if row == nil {
-					return false
-				}
-				e.Audit.Log = append(e.Audit.Log, web.Exchange{Key: strings.TrimPrefix(row.URL, "http://"),
-					AtNS: 1e11, SeenNS: 1e11, Status: 200})
-				return true
 			}},
 		{Name: "a path without end is followed", Breaks: crawler.WithinLimits,
 			Do: func(e *evidence, pick func(int) int) bool {

@@ -63,14 +63,12 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "two amounts for one key", Breaks: idempotency.OtherBodyRefused,
 			Do: func(e *evidence, pick func(int) int) bool {
-				r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+				return suttest.Change(e.Records, pick, func(r *history.Record) bool {
 					return r.Code == "other_body" && e.acked(r)
-				})
-				if r != nil {
+				}, func(r *history.Record) {
 					r.Outcome, r.Code, r.Err = history.OK, "", ""
 					r.Reply = history.Reply{Key: "other", Value: 1}
-				}
-				return r != nil
+				})
 			}},
 		{Name: "a key is left in progress", Breaks: idempotency.NothingStuck,
 			Do: func(e *evidence, pick func(int) int) bool {
@@ -79,13 +77,9 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "forgotten too early", Breaks: idempotency.KeptForItsTime,
 			Do: func(e *evidence, pick func(int) int) bool {
-				k := suttest.PickFrom(e.Audit.Keys, pick, func(k *idempotency.KeyRow) bool {
+				return suttest.Change(e.Audit.Keys, pick, func(k *idempotency.KeyRow) bool {
 					return k.State == "gone"
-				})
-				if k != nil {
-					k.GoneNS = k.DoneNS + int64(e.P.TTL) - int64(2*ms)
-				}
-				return k != nil
+				}, func(k *idempotency.KeyRow) { k.GoneNS = k.DoneNS + int64(e.P.TTL) - int64(2*ms) })
 			}},
 	})
 }

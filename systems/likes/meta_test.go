@@ -94,36 +94,23 @@ func (e *evidence) lone(rec *history.Record) bool {
 func countCorruptions() []corruption {
 	shift := func(more int64) func(*evidence, func(int) int) bool {
 		return func(e *evidence, pick func(int) int) bool {
-			rec := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+			return suttest.Change(e.records, pick, func(r *history.Record) bool {
 				return r.Op.Kind == KindCount && r.Outcome == history.OK
-			})
-			if rec == nil {
-				return false
-			}
-			rec.Reply.Value += more * int64(len(e.records))
-			return true
+			}, func(rec *history.Record) { rec.Reply.Value += more * int64(len(e.records)) })
 		}
 	}
 	return []corruption{
 		{"a count far too high", CountInBounds, shift(+1)},
 		{"a count far too low", CountInBounds, shift(-1)},
 		{"a repeated like that counts", OneLike, func(e *evidence, pick func(int) int) bool {
-			rec := suttest.PickFrom(e.records, pick, e.lone)
-			if rec == nil {
-				return false
-			}
-			again := *rec
-			again.Op.ID, again.Seq = 1<<40, uint64(len(e.records))
-			e.records = append(e.records, again)
-			return true
+			return suttest.Change(e.records, pick, e.lone, func(rec *history.Record) {
+				again := *rec
+				again.Op.ID, again.Seq = 1<<40, uint64(len(e.records))
+				e.records = append(e.records, again)
+			})
 		}},
 		{"a like that changes nothing", OneLike, func(e *evidence, pick func(int) int) bool {
-			rec := suttest.PickFrom(e.records, pick, e.lone)
-			if rec == nil {
-				return false
-			}
-			rec.Reply.Value = 0
-			return true
+			return suttest.Change(e.records, pick, e.lone, func(rec *history.Record) { rec.Reply.Value = 0 })
 		}},
 		{"twice as many viewers", ViewersEstimated, func(e *evidence, _ func(int) int) bool {
 			e.audit.Videos[0].Viewers = 2*e.audit.Videos[0].Viewers + 20

@@ -38,13 +38,9 @@ func TestJudges(t *testing.T) {
 	suttest.Prove(t, proof(), 50, []suttest.Corruption[*evidence]{
 		{Name: "a late ping is the newest position", Breaks: positions.NewestAsHistory,
 			Do: func(e *evidence, pick func(int) int) bool {
-				row := suttest.PickFrom(e.Audit.Newest, pick, func(r *positions.NewestRow) bool {
+				return suttest.Change(e.Audit.Newest, pick, func(r *positions.NewestRow) bool {
 					return r.Seq > 1 && !erasing(e, r.Driver)
-				})
-				if row != nil {
-					row.Seq--
-				}
-				return row != nil
+				}, func(row *positions.NewestRow) { row.Seq-- })
 			}},
 		{Name: "what is shown is frozen", Breaks: positions.ShownInTime,
 			Do: func(e *evidence, _ func(int) int) bool {
@@ -74,13 +70,9 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "an object of the archive is lost", Breaks: positions.OthersUntouched,
 			Do: func(e *evidence, pick func(int) int) bool {
-				row := suttest.PickFrom(e.Audit.Copies, pick, func(r *positions.CopyRow) bool {
+				return suttest.Change(e.Audit.Copies, pick, func(r *positions.CopyRow) bool {
 					return r.Place == "archive" && !erasing(e, r.Driver)
-				})
-				if row != nil {
-					row.Readable--
-				}
-				return row != nil
+				}, func(row *positions.CopyRow) { row.Readable-- })
 			}},
 	})
 }

@@ -47,26 +47,19 @@ func TestJudges(t *testing.T) {
 						last[r.Op.Key] = r
 					}
 				}
-				first := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+				return suttest.Change(e.Records, pick, func(r *history.Record) bool {
 					return r.Op.Kind == recentsearches.KindSearch && r.Outcome == history.OK &&
 						last[r.Op.Key] != nil && last[r.Op.Key].Start > r.End
+				}, func(first *history.Record) {
+					look := last[first.Op.Key]
+					look.Reply.Value, look.Reply.Body = 0, []byte(`{"version":0,"terms":[]}`)
 				})
-				if first == nil {
-					return false
-				}
-				look := last[first.Op.Key]
-				look.Reply.Value, look.Reply.Body = 0, []byte(`{"version":0,"terms":[]}`)
-				return true
 			}},
 		{Name: "the last change is in no list", Breaks: recentsearches.Settled,
 			Do: func(e *evidence, pick func(int) int) bool {
-				row := suttest.PickFrom(e.Audit.Lists, pick, func(r *recentsearches.ListRow) bool {
+				return suttest.Change(e.Audit.Lists, pick, func(r *recentsearches.ListRow) bool {
 					return len(r.Terms) > 0
-				})
-				if row != nil {
-					row.Terms = row.Terms[1:]
-				}
-				return row != nil
+				}, func(row *recentsearches.ListRow) { row.Terms = row.Terms[1:] })
 			}},
 		{Name: "the archive is not read", Breaks: recentsearches.HistoryWhole,
 			Do: func(e *evidence, pick func(int) int) bool {
@@ -81,19 +74,16 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "two changes are in the wrong order", Breaks: recentsearches.CommitOrder,
 			Do: func(e *evidence, pick func(int) int) bool {
-				rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+				return suttest.Change(e.Records, pick, func(r *history.Record) bool {
 					return r.Op.Kind == recentsearches.KindForget && r.Outcome == history.OK &&
 						slices.ContainsFunc(e.Records, func(o history.Record) bool {
 							return o.Op.Key == r.Op.Key && o.Op.Kind == recentsearches.KindSearch &&
 								o.Outcome == history.OK && o.End < r.Start
 						})
+				}, func(rec *history.Record) {
+					rec.Reply.Value = 1
+					rec.Reply.Body = []byte(`{"version":1,"visible_within_ms":0}`)
 				})
-				if rec == nil {
-					return false
-				}
-				rec.Reply.Value = 1
-				rec.Reply.Body = []byte(`{"version":1,"visible_within_ms":0}`)
-				return true
 			}},
 	})
 }
@@ -101,20 +91,17 @@ func TestJudges(t *testing.T) {
 // changeList changes a list that was shown and had terms.
 func changeList(e *evidence, pick func(int) int, change func(*recentsearches.List)) bool {
 	var l recentsearches.List
-	rec := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+	return suttest.Change(e.Records, pick, func(r *history.Record) bool {
 		l = recentsearches.List{}
 		return r.Op.Kind == recentsearches.KindRecent && r.Outcome == history.OK &&
 			json.Unmarshal(r.Reply.Body, &l) == nil && len(l.Terms) > 0
+	}, func(rec *history.Record) {
+		l = recentsearches.List{}
+		_ = json.Unmarshal(rec.Reply.Body, &l)
+		change(&l)
+		rec.Reply.Body, _ = json.Marshal(l)
+		rec.Reply.Value = l.Version
 	})
-	if rec == nil {
-		return false
-	}
-	l = recentsearches.List{}
-	_ = json.Unmarshal(rec.Reply.Body, &l)
-	change(&l)
-	rec.Reply.Body, _ = json.Marshal(l)
-	rec.Reply.Value = l.Version
-	return true
 }
 
 // some is a record of a kind that was answered.

@@ -120,11 +120,8 @@ func on[T any](
 	list func(*evidence) []T, fits func(*evidence, *T) bool, do func(*evidence, *T),
 ) edit {
 	return func(e *evidence, pick func(int) int) bool {
-		row := suttest.PickFrom(list(e), pick, func(row *T) bool { return fits(e, row) })
-		if row != nil {
-			do(e, row)
-		}
-		return row != nil
+		return suttest.Change(list(e), pick, func(row *T) bool { return fits(e, row) },
+			func(row *T) { do(e, row) })
 	}
 }
 

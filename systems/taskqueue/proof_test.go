@@ -60,13 +60,11 @@ func TestJudges(t *testing.T) {
 	suttest.Prove(t, proof(), 50, []suttest.Corruption[*evidence]{
 		{Name: "a cancelled job starts", Breaks: taskqueue.CancelledStays,
 			Do: func(e *evidence, pick func(int) int) bool {
-				j := suttest.PickFrom(e.Audit.Jobs, pick, inState("cancelled"))
-				if j != nil {
+				return suttest.Change(e.Audit.Jobs, pick, inState("cancelled"), func(j *taskqueue.JobRow) {
 					e.Audit.Runs = append(e.Audit.Runs, taskqueue.RunRow{Job: j.ID, Tenant: j.Tenant,
 						Attempt: j.Attempts + 1, Batch: "batch-0", Size: 1, AskedNS: j.EndedNS + 1,
 						ClaimedNS: j.EndedNS + int64(ms)})
-				}
-				return j != nil
+				})
 			}},
 		{Name: "two live jobs have a key", Breaks: taskqueue.UniqueKept,
 			Do: func(e *evidence, pick func(int) int) bool {
@@ -100,11 +98,8 @@ func TestJudges(t *testing.T) {
 			}},
 		{Name: "somebody else is taken for poison", Breaks: taskqueue.PoisonFound,
 			Do: func(e *evidence, pick func(int) int) bool {
-				j := suttest.PickFrom(e.Audit.Jobs, pick, inState("done"))
-				if j != nil {
-					j.State, j.Reason = "dead", "poison"
-				}
-				return j != nil
+				return suttest.Change(e.Audit.Jobs, pick, inState("done"),
+					func(j *taskqueue.JobRow) { j.State, j.Reason = "dead", "poison" })
 			}},
 	})
 }
@@ -135,20 +130,17 @@ func (e *evidence) late(pick func(int) int) bool {
 	first := slices.MinFunc(e.Audit.Jobs, func(a, b taskqueue.JobRow) int {
 		return int(a.CreatedNS - b.CreatedNS)
 	}).CreatedNS
-	j := suttest.PickFrom(e.Audit.Jobs, pick, func(j *taskqueue.JobRow) bool {
+	return suttest.Change(e.Audit.Jobs, pick, func(j *taskqueue.JobRow) bool {
 		r := runs[j.ID]
 		return j.Priority == 1 && r != nil && r.Attempt == 1 && r.Size == 1 && j.State == "done" &&
 			e.acked(j.ID) && j.CreatedNS < first+int64(300*ms)
-	})
-	if j == nil {
-		return false
-	}
-	for i := range e.Audit.Runs {
-		if r := &e.Audit.Runs[i]; r.Job == j.ID {
-			r.AskedNS, r.ClaimedNS = last, last
+	}, func(j *taskqueue.JobRow) {
+		for i := range e.Audit.Runs {
+			if r := &e.Audit.Runs[i]; r.Job == j.ID {
+				r.AskedNS, r.ClaimedNS = last, last
+			}
 		}
-	}
-	return true
+	})
 }
 
 // starve has all jobs there from the beginning, and those of a tenant claimed when nothing else

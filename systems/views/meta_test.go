@@ -107,11 +107,7 @@ type change = func(*evidence, picker) bool
 // one changes one element of a list, of those that fit.
 func one[T any](list func(*evidence) []T, fits func(*T) bool, do func(*evidence, *T)) change {
 	return func(e *evidence, pick picker) bool {
-		found := suttest.PickFrom(list(e), pick, fits)
-		if found != nil {
-			do(e, found)
-		}
-		return found != nil
+		return suttest.Change(list(e), pick, fits, func(found *T) { do(e, found) })
 	}
 }
 
@@ -188,11 +184,8 @@ func decisionCorruptions() (list []corruption) {
 			e.forwardAlso(p, last)
 		})},
 		{"a view of another event", ExactCounts, func(e *evidence, pick picker) bool {
-			v := suttest.PickFrom(e.valid[pick(len(e.valid))], pick, anyOf[Logged])
-			if v != nil {
-				v.User += "x"
-			}
-			return v != nil
+			return suttest.Change(e.valid[pick(len(e.valid))], pick, anyOf[Logged],
+				func(v *Logged) { v.User += "x" })
 		}},
 	}...)
 	for _, pair := range [][2]string{

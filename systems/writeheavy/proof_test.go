@@ -45,13 +45,9 @@ func TestJudges(t *testing.T) {
 		{Name: "a database loses what it had to keep", Breaks: writeheavy.LastIsLost,
 			Do: func(e *evidence, pick func(int) int) bool {
 				e.Audit.Contract.Async = 600
-				r := suttest.PickFrom(e.Records, pick, func(r *history.Record) bool {
+				return suttest.Change(e.Records, pick, func(r *history.Record) bool {
 					return r.Op.Kind == writeheavy.KindAdd && r.Outcome == history.OK && e.made(r.Op.ID) != nil
-				})
-				if r != nil {
-					without(r.Op.ID)(e)
-				}
-				return r != nil
+				}, func(r *history.Record) { without(r.Op.ID)(e) })
 			}},
 	})
 }

@@ -75,10 +75,10 @@ type played[P, A any] interface {
 	Parts() ([]history.Record, any)
 }
 
-// Played completes a proof with the runs of a model and the invariants of its system. Of the
-// parameters that ordinary makes or drawn draws, so many operations come within a time. model
-// makes the model in a world in which nothing has happened yet; with a fault, most attempts meet
-// trouble there for a while.
+// Played completes a proof with runs of a correct model, and with the invariants of its system. A
+// run offers ops operations over a time, with parameters that ordinary makes or drawn draws. model
+// makes the model, in a world in which nothing has happened yet. A run may have a fault: a time in
+// which most attempts meet trouble.
 func Played[V, P, A any, M Correct[A], E interface {
 	*V
 	played[P, A]

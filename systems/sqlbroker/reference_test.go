@@ -28,7 +28,8 @@ func runOf(
 ) *evidence {
 	t.Helper()
 	b := &refBroker{w: suttest.NewWorld(t, sqlbroker.System(), seed, p, tr), api: sqlbroker.API(),
-		p: p, dies: dies, sleeps: sleeps, published: map[uint64]bool{}, receipts: map[string]*refMessage{}}
+		p: p, dies: dies, sleeps: sleeps, published: map[uint64]bool{},
+		receipts: map[string]*refMessage{}}
 	b.w.After(0, b.work)
 	b.w.Run(b, ops, time.Second)
 	return &evidence{params: p, records: b.w.Records, audit: b.audit()}

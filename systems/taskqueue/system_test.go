@@ -27,7 +27,8 @@ func suite() suttest.Suite {
 	alike := busy()
 	alike.Cancel, alike.Unique = 0, 0
 	return suttest.Suite{System: taskqueue.System(), Params: busy(), Space: stores.Namespace,
-		Seed: 1, Ops: 300, Summary: suttest.Lines(summary), AlikeParams: alike, Undecided: map[string]string{
+		Seed: 1, Ops: 300, Summary: suttest.Lines(summary), AlikeParams: alike,
+		Undecided: map[string]string{
 			taskqueue.PriorityKept: "workers may keep up with those who enqueue, so that nothing waits",
 			taskqueue.TenantsFair:  "workers may keep up with those who enqueue, so that nothing waits",
 			taskqueue.RatesKept:    "workers may be slower than the limit",

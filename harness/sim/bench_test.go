@@ -71,7 +71,6 @@ func BenchmarkBuyers(b *testing.B) {
 	}{
 		{"units_skip_locked", 50_000, shop.unitsSkipLocked},
 		{"counter_row", 1_500, shop.counterRow},
-		{"naive_read_write", 1_500, shop.naiveReadWrite},
 	}
 	for _, d := range designs {
 		b.Run(d.name, func(b *testing.B) {
@@ -86,7 +85,6 @@ func BenchmarkBuyers(b *testing.B) {
 				took := used() - begun
 				b.ReportMetric(n/took.Seconds()/1e3, "kbuyers/CPU-s")
 				b.ReportMetric(float64(s.Events())/n, "events/buyer")
-				b.ReportMetric(float64(s.Switches())/n, "switches/buyer")
 				b.ReportMetric(float64(s.Events())/took.Seconds()/1e6, "Mevents/CPU-s")
 				b.ReportMetric(memory(), "MB")
 				s.Close()

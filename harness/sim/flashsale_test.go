@@ -45,7 +45,7 @@ func assumedCosts() sim.Costs {
 	return sim.Costs{
 		App: map[string]sim.Cost{"postgres": us(60), "redis": us(30), "kafka": us(30)},
 		Postgres: map[string]sim.Cost{
-			"claim": us(200), "read": us(60), "write": us(200), "begin": us(30),
+			"claim": us(200), "write": us(200), "begin": us(30),
 		},
 		Redis: map[string]sim.Cost{"turn": us(10), "connection": us(5), "decr": us(1)},
 		Kafka: map[string]sim.Cost{
@@ -87,58 +87,6 @@ func (d shop) counterRow(p *sim.Process, item int) bool {
 	d.ask(p, "write")
 	p.Do(d.client.Send(), d.pg.Burn("begin"), d.pg.Commit(), d.client.Receive())
 	return true
-}
-
-// naiveReadWrite reads in one statement and decrements in another.
-func (d shop) naiveReadWrite(p *sim.Process, item int) bool {
-	p.Do(d.pg.Conn())
-	defer d.pg.Release()
-	p.Do(d.client.Send(), d.pg.Burn("read"))
-	seen, _ := d.items.Get(item)
-	p.Do(d.client.Receive())
-	if seen <= 0 {
-		return false
-	}
-	p.Do(d.client.Send(), d.pg.Burn("write"), d.items.Lock(item))
-	left, _ := d.items.Get(item)
-	d.items.Set(item, left-1)
-	p.Do(d.pg.Commit(), d.client.Receive())
-	return true
-}
-
-// TestFlashSale holds three designs against what they do on real stores: the one that reads
-// first oversells under load, and the others never do.
-func TestFlashSale(t *testing.T) {
-	const buyers, rate = 6000, 3000
-	for _, design := range []struct {
-		name  string
-		buy   func(shop, *sim.Process, int) bool
-		wrong bool
-	}{
-		{"units_skip_locked", shop.unitsSkipLocked, false},
-		{"counter_row", shop.counterRow, false},
-		{"naive_read_write", shop.naiveReadWrite, true},
-	} {
-		t.Run(design.name, func(t *testing.T) {
-			for seed := range uint64(20) {
-				s := sim.New(seed)
-				d := newShop(t, s, sim.DefaultMachine())
-				sold := 0
-				open(t, s, rate, buyers, func(p *sim.Process, i int) {
-					if design.buy(d, p, i%shopItems) {
-						sold++
-					}
-				})
-				s.Close()
-				if sold < shopItems*shopUnits || sold > shopItems*shopUnits && !design.wrong {
-					t.Errorf("seed %d: sold %d of %d", seed, sold, shopItems*shopUnits)
-				}
-				if design.wrong && sold == shopItems*shopUnits {
-					t.Errorf("seed %d: did not oversell", seed)
-				}
-			}
-		})
-	}
 }
 
 // open sends n operations at a rate a second and returns how long each took.

@@ -77,17 +77,6 @@ func queues() []queue {
 			threads := sim.NewThreads(s, "threads", 2, cpu)
 			return func(p *sim.Process) { p.Do(threads.Burn(exp(s))) }, threads.Usage
 		}, mm(2)},
-		{"lock of one key", 1, func(s *sim.Sim) (func(*sim.Process), func() []sim.Usage) {
-			locks := sim.NewLocks[string](s, "locks")
-			return func(p *sim.Process) {
-					p.Do(locks.Get("a"), s.Delay(exp(s)))
-					locks.Put("a")
-				}, func() []sim.Usage {
-					u := locks.Usage()[0]
-					u.Servers = 1
-					return []sim.Usage{u}
-				}
-		}, mm(1)},
 		{"bandwidth", 1, func(s *sim.Sim) (func(*sim.Process), func() []sim.Usage) {
 			link := sim.NewLink(s, "link", 0, 1e6)
 			return func(p *sim.Process) { p.Do(link.There(1000)) }, link.Usage

@@ -5,16 +5,10 @@ import (
 	"time"
 )
 
-// Locks are locks by key, each with a queue, first come, first served.
-type Locks[K comparable] struct {
-	set   lockSet
-	locks map[K]*lock
-}
-
-// lockSet is what locks have in common.
+// lockSet is locks of one kind, each with a queue, first come, first served.
 type lockSet struct {
 	meter
-	pg *Postgres // whose transactions hold them; nil: whoever put them in a Do
+	pg *Postgres // whose transactions hold them
 	// contended are the locks that somebody has waited for, in the order of their first waits.
 	contended []*lock
 }
@@ -24,67 +18,32 @@ type lock struct {
 	set     *lockSet
 	key     any
 	held    bool
-	owner   *tx   // of those of a Postgres
+	owner   *tx
 	row     *bool // whether the row exists that it is the lock of; nil: it is of no row
 	waiting fifo[*chain]
 	meter   *meter // since the first wait
 }
 
-// NewLocks returns locks that nobody holds.
-func NewLocks[K comparable](s *Sim, name string) *Locks[K] {
-	l := &Locks[K]{lockSet{meter: meter{s: s, name: name}}, map[K]*lock{}}
-	s.reports = append(s.reports, &l.set)
-	return l
-}
-
-// Get is a step that waits for a key's lock and takes it. If a later step of the same Do fails,
-// it is put back; afterwards it is the caller's to Put.
-func (l *Locks[K]) Get(key K) Step {
-	k := l.locks[key]
-	if k == nil {
-		k = &lock{set: &l.set, key: key}
-		l.locks[key] = k
-	}
-	return Step{of: k}
-}
-
-// Put gives the lock of a key to the one that has waited longest for it.
-func (l *Locks[K]) Put(key K) {
-	if k := l.locks[key]; k != nil && k.held {
-		k.put()
-	}
-}
-
 func (l *lock) start(c *chain, _ int64) bool {
-	set := l.set
-	var t *tx
-	if set.pg != nil {
-		if t = set.pg.txOf(c); t == nil {
-			return true // it has failed the chain
-		}
-		if l.owner == t {
-			return true
-		}
+	t := l.set.pg.txOf(c)
+	if t == nil || l.owner == t {
+		return true // without a transaction the chain has failed
 	}
-	set.starts++
+	l.set.starts++
 	if l.meter != nil {
 		l.meter.starts++
 	}
 	if !l.held {
-		l.grant(c, t)
+		l.grant(t)
 		return true
 	}
 	l.queue(c, t)
 	return false
 }
 
-func (l *lock) grant(c *chain, t *tx) {
+func (l *lock) grant(t *tx) {
 	l.held, l.owner = true, t
 	l.change(1, 0)
-	if t == nil {
-		c.acquired = append(c.acquired, l)
-		return
-	}
 	t.waits = nil
 	t.locks = append(t.locks, l)
 	t.logged = t.logged || l.row != nil && *l.row
@@ -110,9 +69,6 @@ func (l *lock) queue(c *chain, t *tx) {
 	l.meter.waits++
 	l.change(0, 1)
 	l.waiting.put(c)
-	if t == nil {
-		return
-	}
 	t.waits = l
 	if t.waitsForItself() {
 		l.set.s.After(deadlockTimeout, func() {
@@ -126,10 +82,8 @@ func (l *lock) queue(c *chain, t *tx) {
 
 func (l *lock) abandon(c *chain) {
 	l.change(0, -1)
-	if l.set.pg != nil {
-		if ss := c.process.session(l.set.pg); ss != nil && ss.tx != nil {
-			ss.tx.waits = nil
-		}
+	if ss := c.process.session(l.set.pg); ss != nil && ss.tx != nil {
+		ss.tx.waits = nil
 	}
 }
 
@@ -142,22 +96,12 @@ func (l *lock) put() {
 		if c.dead {
 			continue
 		}
-		var t *tx
-		if l.set.pg != nil {
-			t = l.set.pg.txOf(c)
-		}
 		l.change(0, -1)
-		l.grant(c, t)
+		l.grant(l.set.pg.txOf(c))
 		c.wake()
 		return
 	}
 }
-
-func (l *lock) release() { l.put() }
-
-// Usage is what the locks did together, and the lock that was waited for longest, from the
-// first wait for it on.
-func (l *Locks[K]) Usage() []Usage { return l.set.Usage() }
 
 // Usage is what all did, and the one that was waited for longest.
 func (set *lockSet) Usage() []Usage {

@@ -24,7 +24,6 @@ type Loop struct {
 	commands []command // of this turn
 	thread   *chain    // on the CPU
 	asleep   bool
-	turns    int64
 	life     int64
 	in       *component
 }
@@ -55,9 +54,6 @@ func (l *Loop) Conn() *LoopConn { return &LoopConn{loop: l} }
 
 // Run is a step: a command that takes x of the loop's time is executed.
 func (c *LoopConn) Run(x time.Duration) Step { return Step{of: c, n: int64(max(x, 0))} }
-
-// Turns is how many turns have begun.
-func (l *Loop) Turns() int64 { return l.turns }
 
 func (c *LoopConn) start(ch *chain, x int64) bool { return c.add(ch, x, func() {}) }
 
@@ -104,7 +100,6 @@ func (a awakened) happen() {
 
 // begin begins a turn with what is ready.
 func (l *Loop) begin() {
-	l.turns++
 	l.ready, l.next = l.next[:0], l.ready
 	takes := l.turn()
 	for i, c := range l.next {

@@ -295,7 +295,6 @@ func (p *Process) leaveGroup() {
 
 // resume switches to the process until it waits again or ends.
 func (p *Process) resume() {
-	p.s.switches++
 	before := p.s.running
 	p.s.running = p
 	p.next()

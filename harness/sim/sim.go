@@ -80,7 +80,6 @@ type Sim struct {
 	err      error
 	closed   bool
 	executed int64
-	switches int64
 }
 
 // New starts a simulation at time 0.
@@ -93,9 +92,6 @@ func (s *Sim) Now() time.Duration { return s.now }
 
 // Events is how many events have been executed.
 func (s *Sim) Events() int64 { return s.executed }
-
-// Switches is how often a process was resumed.
-func (s *Sim) Switches() int64 { return s.switches }
 
 // At calls f at a time, or now if that is past.
 func (s *Sim) At(t time.Duration, f func()) { s.schedule(max(t, s.now), callback(f)) }

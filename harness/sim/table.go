@@ -93,7 +93,7 @@ func (t *Table[K, V]) TryLock(k K) bool {
 		return r.owner == own
 	}
 	t.set.starts++
-	r.grant(nil, own)
+	r.grant(own)
 	return true
 }
 

@@ -42,14 +42,6 @@ func (u Usage) MeanQueue() float64 {
 	return float64(u.Waited) / float64(u.Elapsed)
 }
 
-// MeanWait is the mean wait, of those that did not wait as well.
-func (u Usage) MeanWait() time.Duration {
-	if u.Starts == 0 {
-		return 0
-	}
-	return u.Waited / time.Duration(u.Starts)
-}
-
 // reporter is a resource that knows what it did.
 type reporter interface{ Usage() []Usage }
 

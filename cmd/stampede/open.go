@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -67,7 +66,7 @@ func (a *app) tryToOpen(path string) {
 }
 
 func (a *app) openPage(path string) error {
-	d := desktop{system: runtime.GOOS, variable: os.Getenv, look: exec.LookPath,
+	d := desktop{variable: os.Getenv, look: exec.LookPath,
 		terminal: isTerminal(a.stdout) || isTerminal(a.stderr)}
 	program, err := d.opener()
 	if err != nil {
@@ -79,7 +78,6 @@ func (a *app) openPage(path string) error {
 
 // desktop is where a page could be opened.
 type desktop struct {
-	system   string // as runtime.GOOS
 	variable func(name string) string
 	terminal bool
 	look     func(program string) (string, error)
@@ -93,8 +91,6 @@ func (d desktop) opener() (string, error) {
 		return "", errors.New("this is CI (the variable CI is set)")
 	case !d.terminal:
 		return "", errors.New("there is no terminal")
-	case d.system == "darwin":
-		return d.look("open")
 	case d.variable("DISPLAY") == "" && d.variable("WAYLAND_DISPLAY") == "":
 		return "", errors.New("there is no desktop (neither DISPLAY nor WAYLAND_DISPLAY is set)")
 	}

@@ -22,15 +22,11 @@ type Trial struct {
 	Cut          int64 `json:"cut"`
 	CutFollowUps int64 `json:"cut_follow_ups,omitempty"`
 	Abandoned    int64 `json:"abandoned"`
-	// MaxPacerLagNS and MaxBurst are the generator's worst moments.
-	MaxPacerLagNS int64 `json:"max_pacer_lag_ns"`
-	MaxBurst      int64 `json:"max_burst"`
-	// StartNS to LastDueNS is when operations were scheduled, EndNS when the
-	// last one ended, on the run's clock; DrainNS is how long quiescence took.
-	StartNS   int64 `json:"start_ns"`
-	LastDueNS int64 `json:"last_due_ns"`
-	EndNS     int64 `json:"end_ns"`
-	DrainNS   int64 `json:"drain_ns"`
+	// StartNS is when operations began to be scheduled, EndNS when the last one
+	// ended, on the run's clock; DrainNS is how long quiescence took.
+	StartNS int64 `json:"start_ns"`
+	EndNS   int64 `json:"end_ns"`
+	DrainNS int64 `json:"drain_ns"`
 	// Lost counts records that could not be written to the history.
 	Lost uint64 `json:"lost_records"`
 	// Empty is what is known of the state before the load, Found what was

@@ -105,11 +105,6 @@ type Result struct {
 	// PacerLag is how long after its due time each operation was dispatched
 	// or dropped, in nanoseconds: the generator's own lateness.
 	PacerLag *hdrhistogram.Histogram `json:"-"`
-	// MaxPacerLag is the exact largest of them.
-	MaxPacerLag time.Duration
-	// MaxBurst is the largest number of operations that were dispatched at
-	// one wake-up. The pacer catches up at once and never moves the schedule.
-	MaxBurst int64
 	// Start is where due time 0 lay on the run's clock, LastDue the last due
 	// time of the schedule that was offered, End when nothing was left.
 	Start, LastDue, End time.Duration

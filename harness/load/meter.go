@@ -2,8 +2,11 @@ package load
 
 import (
 	"math"
+	"os"
 	"runtime/metrics"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"stampede/harness/rundir"
 	"stampede/harness/telemetry"
@@ -38,6 +41,30 @@ func startMeter() *meter {
 func usageNow() usage {
 	machine, _ := telemetry.ReadMachine() // where there is none the report shows zero
 	return usage{cpu: cpuTime(), machine: machine}
+}
+
+// cpuTime is the time this process has been executing on all cores, or is 0 if it cannot
+// be told.
+func cpuTime() time.Duration {
+	var r unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &r) != nil {
+		return 0
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// openFiles counts this process's file descriptors, or is 0 if it cannot.
+func openFiles() int {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return 0
+	}
+	return len(names) - 1 // one is dir itself
 }
 
 // stop returns what was used since the start, but for the pacer's lag.

@@ -12,8 +12,7 @@ import (
 	"stampede/harness/rundir"
 )
 
-// The range of the pacer's lag: what is out of it is clamped, and the exact
-// largest is kept beside.
+// The range of the pacer's lag: what is out of it is clamped.
 const (
 	lagLowest  = 1000 // ns
 	lagHighest = int64(time.Hour)
@@ -39,11 +38,9 @@ type pacer struct {
 	more  bool // whether there is one
 	index uint64
 
-	lag      *hdrhistogram.Histogram
-	maxLag   time.Duration
-	maxBurst int64
-	lastDue  time.Duration
-	noYield  time.Duration // when yielding may be tried again
+	lag     *hdrhistogram.Histogram
+	lastDue time.Duration
+	noYield time.Duration // when yielding may be tried again
 	// deadline is when draining ends; never while the schedule lasts.
 	deadline time.Duration
 	many     int // how many operations under way are a crowd
@@ -84,8 +81,7 @@ func (p *pacer) pace() {
 	p.advance()
 	for r.running.Err() == nil {
 		ticket := r.waiter.ticket()
-		if burst := p.dispatchDue(); burst > 0 {
-			p.maxBurst = max(p.maxBurst, burst)
+		if p.dispatchDue() {
 			p.yield()
 		}
 		if !p.more && p.deadline == never {
@@ -111,7 +107,7 @@ func (p *pacer) help() {
 	}
 	defer p.mu.Unlock()
 	if !p.over {
-		p.maxBurst = max(p.maxBurst, p.dispatchDue())
+		p.dispatchDue()
 	}
 }
 
@@ -185,14 +181,15 @@ func (p *pacer) finished() bool {
 		r.users.Load() == 0 && r.pool.empty() && r.later.earliest() == never
 }
 
-// dispatchDue dispatches all operations that are due and returns how many.
-func (p *pacer) dispatchDue() (burst int64) {
-	for ; p.r.running.Err() == nil; burst++ {
+// dispatchDue dispatches all operations that are due and says whether there was any.
+func (p *pacer) dispatchDue() (some bool) {
+	for ; p.r.running.Err() == nil; some = true {
 		due, now := p.due(), p.r.now()
 		if due > now || now >= p.deadline {
-			return burst
+			return some
 		}
-		p.noteLag(now - due)
+		// The value is clamped into the range, so this cannot fail.
+		_ = p.lag.RecordValue(min(int64(now-due), lagHighest))
 		if p.more && p.next.due == due {
 			p.lastDue = due
 			p.dispatch(&p.next)
@@ -202,7 +199,7 @@ func (p *pacer) dispatchDue() (burst int64) {
 			p.dispatch(p.r.later.pop())
 		}
 	}
-	return burst
+	return some
 }
 
 func (p *pacer) dispatch(j *job) {
@@ -230,12 +227,6 @@ func (p *pacer) advance() {
 	p.lastDue = lastDue(p.r.plan.Arrivals, p.r.start, p.lastDue)
 }
 
-func (p *pacer) noteLag(lag time.Duration) {
-	p.maxLag = max(p.maxLag, lag)
-	// The value was clamped into the range, so this cannot fail.
-	_ = p.lag.RecordValue(min(int64(lag), lagHighest))
-}
-
 // describeLag tells how late operations were dispatched.
 func (p *pacer) describeLag(g *rundir.Generator) {
 	g.LagP50NS = p.lag.ValueAtPercentile(50)
@@ -246,10 +237,7 @@ func (p *pacer) describeLag(g *rundir.Generator) {
 // drop records an operation that found every worker busy and the queue full.
 func (p *pacer) drop(j *job) {
 	p.r.live.dropped.Add(1)
-	p.record(&history.Record{
-		Seq: j.seq, Op: j.op, Outcome: history.Dropped,
-		Intended: j.due, Start: history.Never, End: history.Never,
-	})
+	p.record(j.dropped())
 }
 
 func (p *pacer) record(rec *history.Record) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // job is one operation on its way to a worker.
@@ -15,6 +16,23 @@ type job struct {
 	follow bool
 	// again marks a second sending, from which nothing follows.
 	again bool
+}
+
+// dropped is the record of an operation that found every worker busy and the queue full.
+func (j *job) dropped() *history.Record {
+	return &history.Record{Seq: j.seq, Op: j.op, Outcome: history.Dropped,
+		Intended: j.due, Start: history.Never, End: history.Never}
+}
+
+// resend schedules the second sending of an operation, if it has one at that time. resender is nil
+// if the workload sends nothing twice.
+func resend(resender sut.Resender, j *job, when sut.Resending, at time.Duration, push func(*job)) {
+	if resender == nil || j.again {
+		return
+	}
+	if wanted, pause := resender.Resend(j.op); wanted == when {
+		push(&job{due: at + max(0, pause), op: j.op, follow: true, again: true})
+	}
 }
 
 // pool hands jobs to a fixed set of workers and keeps those that must wait.

@@ -156,16 +156,6 @@ func (r *runner) push(j *job) {
 	}
 }
 
-// resend schedules the second sending of an operation, if it has one at that time.
-func (r *runner) resend(j *job, when sut.Resending, at time.Duration) {
-	if r.resender == nil || j.again {
-		return
-	}
-	if wanted, pause := r.resender.Resend(j.op); wanted == when {
-		r.push(&job{due: at + max(0, pause), op: j.op, follow: true, again: true})
-	}
-}
-
 // emptied is told whenever nothing is being executed any more.
 func (r *runner) emptied() {
 	if r.ending.Load() {
@@ -197,19 +187,6 @@ func (r *runner) takeTurn(j *job) {
 	r.turns++
 	j.seq = r.dispatched.Add(1) - 1
 	r.live.scheduled.Add(1)
-}
-
-// pause sleeps, but not beyond the end of the load.
-func (r *runner) pause(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.running.Done():
-	}
 }
 
 // settle waits for what is being executed: until the pacer's deadline, then
@@ -274,8 +251,7 @@ func (r *runner) result(p *pacer, abandoned int64) Result {
 	return Result{
 		Load: r.live.load(), FollowUps: r.live.followed.Load(),
 		Cut: p.cut(), CutFollowUps: int64(r.later.size()), Abandoned: abandoned,
-		PacerLag: p.lag, MaxPacerLag: p.maxLag, MaxBurst: p.maxBurst,
-		Start: r.start, LastDue: p.lastDue, End: r.now(),
+		PacerLag: p.lag, Start: r.start, LastDue: p.lastDue, End: r.now(),
 		Stopped: errors.Is(context.Cause(r.running), errStopped), FirstPanic: r.firstPanic,
 	}
 }

@@ -147,8 +147,7 @@ func (v *simulation) number() uint64 {
 
 func (v *simulation) drop(j *job) {
 	v.live.dropped.Add(1)
-	v.record.Append(&history.Record{Seq: j.seq, Op: j.op, Outcome: history.Dropped,
-		Intended: j.due, Start: history.Never, End: history.Never})
+	v.record.Append(j.dropped())
 }
 
 // begin lets a worker execute an operation and then those that wait.
@@ -184,7 +183,7 @@ func (v *simulation) execute(p *sim.Process, j *job) {
 	e := &execution{job: *j, start: v.Now()}
 	v.under[j.seq] = e
 	v.live.started.Add(1)
-	v.resend(j, sut.Together, e.start)
+	resend(v.resender, j, sut.Together, e.start, v.follow)
 	var reply history.Reply
 	prevented, err := p.Operation(v.plan.Timeout, func() (err error) {
 		reply, err = v.do(p.Context(v.ctx), j.op)
@@ -197,7 +196,7 @@ func (v *simulation) execute(p *sim.Process, j *job) {
 		return // it was given up
 	}
 	delete(v.under, j.seq)
-	outcome := outcomeOf(err)
+	outcome := sut.Outcome(err)
 	if outcome != history.OK {
 		reply = history.Reply{}
 	}
@@ -211,7 +210,7 @@ func (v *simulation) execute(p *sim.Process, j *job) {
 		}
 	}
 	if outcome == history.OK {
-		v.resend(j, sut.Later, v.end)
+		resend(v.resender, j, sut.Later, v.end, v.follow)
 	}
 }
 
@@ -237,16 +236,6 @@ func (v *simulation) follow(j *job) {
 		v.live.followed.Add(1)
 		v.dispatch(j)
 	})
-}
-
-// resend plans the second sending of an operation, if it has one at that time.
-func (v *simulation) resend(j *job, when sut.Resending, at time.Duration) {
-	if v.resender == nil || j.again {
-		return
-	}
-	if wanted, pause := v.resender.Resend(j.op); wanted == when {
-		v.follow(&job{due: at + max(0, pause), op: j.op, follow: true, again: true})
-	}
 }
 
 // giveUp ends the load at its deadline: what waits was never started, and what is under way has

@@ -71,13 +71,13 @@ func (w *worker) execute(j *job) bool {
 	start := r.now()
 	r.live.started.Add(1)
 	ctx := w.watch.begin(j, start)
-	r.resend(j, sut.Together, start)
+	resend(r.resender, j, sut.Together, start, r.push)
 	reply, err := w.call(ctx, j.op)
 	end := r.now()
 	if !w.watch.end() {
 		return false
 	}
-	outcome := outcomeOf(err)
+	outcome := sut.Outcome(err)
 	if outcome != history.OK {
 		reply = history.Reply{}
 	}
@@ -90,7 +90,7 @@ func (w *worker) execute(j *job) bool {
 		r.follow(r.plan.Workload.Follow(j.op, outcome, reply), end)
 	}
 	if outcome == history.OK {
-		r.resend(j, sut.Later, end)
+		resend(r.resender, j, sut.Later, end, r.push)
 	}
 	return true
 }
@@ -120,18 +120,6 @@ func (w *worker) call(ctx context.Context, op history.Op) (reply history.Reply, 
 		}
 	}()
 	return w.run.do(ctx, op)
-}
-
-// outcomeOf is the contract of sut.ErrRefused.
-func outcomeOf(err error) history.Outcome {
-	switch {
-	case err == nil:
-		return history.OK
-	case errors.Is(err, sut.ErrRefused):
-		return history.Refused
-	default:
-		return history.Unknown
-	}
 }
 
 // errorText is the record's error: the class, then the text. Timeouts and
@@ -169,12 +157,14 @@ func (w *worker) user() {
 	defer w.watch.close()
 	r := w.run
 	end := r.start + r.plan.Duration
-	r.pause(r.start - r.now())
+	sut.Pause(r.running, r.start-r.now())
 	for r.now() < end && r.running.Err() == nil {
 		if !w.turn() {
 			return
 		}
-		r.pause(min(r.plan.Think, end-r.now()))
+		if r.plan.Think > 0 {
+			sut.Pause(r.running, min(r.plan.Think, end-r.now()))
+		}
 	}
 }
 

@@ -147,8 +147,6 @@ func add(sum *load.Result, one load.Result) {
 	sum.Load.Add(one.Load)
 	sum.FollowUps, sum.Cut = sum.FollowUps+one.FollowUps, sum.Cut+one.Cut
 	sum.CutFollowUps, sum.Abandoned = sum.CutFollowUps+one.CutFollowUps, sum.Abandoned+one.Abandoned
-	sum.MaxPacerLag = max(sum.MaxPacerLag, one.MaxPacerLag)
-	sum.MaxBurst = max(sum.MaxBurst, one.MaxBurst)
 	sum.LastDue, sum.End = max(sum.LastDue, one.LastDue), max(sum.End, one.End)
 	sum.Stopped = sum.Stopped || one.Stopped
 	if sum.FirstPanic == "" {

@@ -393,9 +393,8 @@ func loadPlan(
 func (t *trial) fill(res load.Result) {
 	t.Load, t.Generator = res.Load, res.Generator
 	t.Cut, t.CutFollowUps, t.Abandoned = res.Cut, res.CutFollowUps, res.Abandoned
-	t.MaxPacerLagNS, t.MaxBurst = res.MaxPacerLag.Nanoseconds(), res.MaxBurst
-	t.StartNS, t.LastDueNS = res.Start.Nanoseconds(), res.LastDue.Nanoseconds()
-	t.EndNS, t.Interrupted = res.End.Nanoseconds(), res.Stopped
+	t.StartNS, t.EndNS = res.Start.Nanoseconds(), res.End.Nanoseconds()
+	t.Interrupted = res.Stopped
 	if res.FirstPanic != "" {
 		t.fail("panic in the design: " + res.FirstPanic)
 	}

@@ -47,6 +47,17 @@ func Code(err error) string {
 	return ""
 }
 
+// Outcome is the contract of ErrRefused: what an operation's error says of it.
+func Outcome(err error) history.Outcome {
+	switch {
+	case err == nil:
+		return history.OK
+	case errors.Is(err, ErrRefused):
+		return history.Refused
+	}
+	return history.Unknown
+}
+
 // RefusedFor says whether an operation was refused for a reason that Refusal made. The
 // recorded code decides. Records of histories before version 3 have no code; their text
 // is that of the designs of their time.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -97,9 +96,6 @@ func postgresRecipe(program Program, spec env.Spec) (recipe, error) {
 	base, settings := docker.PostgresConf, spec.Postgres
 	if slices.Contains(spec.Services, sut.Replica) {
 		base = admin.PrimaryConf(base)
-	}
-	if runtime.GOOS != "linux" {
-		base = slices.Concat(base, []byte("\nrecovery_init_sync_method = fsync\n")) // has no syncfs
 	}
 	conf, err := admin.PostgresConf(base, settings)
 	if err != nil {

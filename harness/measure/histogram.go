@@ -20,12 +20,11 @@ const (
 
 // Histogram is an HdrHistogram of nanoseconds from 1 µs to 24 h that also
 // counts what never ended, keeps the exact maximum, and loses nothing: a value
-// outside the range goes into the nearest bucket and is counted as clamped.
+// outside the range goes into the nearest bucket.
 type Histogram struct {
 	hdr      *hdrhistogram.Histogram // nil until the first finite value
 	digits   int
 	infinite int64
-	clamped  int64
 	max      int64
 }
 
@@ -36,13 +35,9 @@ func newRoughHistogram() *Histogram { return &Histogram{digits: roughDigits} }
 
 // Record adds a duration.
 func (h *Histogram) Record(d time.Duration) {
-	v := min(max(int64(d), 0), highest)
-	if v != int64(d) {
-		h.clamped++
-	}
 	h.max = max(h.max, int64(d))
 	// In range by now, so there can be no error.
-	_ = h.counts().RecordValue(v)
+	_ = h.counts().RecordValue(min(max(int64(d), 0), highest))
 }
 
 // RecordInfinite adds an operation that was dropped or never ended.
@@ -59,7 +54,6 @@ func (h *Histogram) counts() *hdrhistogram.Histogram {
 // Merge adds all of from, which must have the same precision.
 func (h *Histogram) Merge(from *Histogram) {
 	h.infinite += from.infinite
-	h.clamped += from.clamped
 	h.max = max(h.max, from.max)
 	if from.hdr != nil {
 		h.counts().Merge(from.hdr) // of equal range, so nothing is dropped
@@ -71,9 +65,6 @@ func (h *Histogram) Count() int64 { return h.finite() + h.infinite }
 
 // Infinite is the number of operations that were dropped or never ended.
 func (h *Histogram) Infinite() int64 { return h.infinite }
-
-// Clamped is the number of values that were out of range.
-func (h *Histogram) Clamped() int64 { return h.clamped }
 
 func (h *Histogram) finite() int64 {
 	if h.hdr == nil {

@@ -68,9 +68,6 @@ type Result struct {
 	Recorded rundir.Load
 	// Quiet is nil if nothing was due while the machine interfered.
 	Quiet *rundir.QuietTimes
-	// Clamped counts latencies that were out of a histogram's range and went
-	// into its last bucket; their exact maximum is kept.
-	Clamped int64
 	// First is the earliest intended time of all records and Last the latest
 	// time at which one was due, started or ended.
 	First, Last time.Duration
@@ -290,8 +287,7 @@ func (s *summary) result() (*Result, error) {
 	total := run.all()
 	r := &Result{
 		Load: total.load, Latency: total.latencies(), ThroughputPerS: total.throughput(),
-		Recorded: s.recorded, Clamped: total.clamped(),
-		First: s.extent.first, Last: s.extent.last,
+		Recorded: s.recorded, First: s.extent.first, Last: s.extent.last,
 		Timeline: s.timeline.result(s.extent.kinds), Windows: s.windows.result(s.extent.kinds),
 		kinds: s.extent.kinds, parts: map[string]*part{}, over: s.timeline,
 		Quiet: s.taken.quiet(s.quiet, max(run.From, s.extent.first), s.due),
@@ -316,8 +312,7 @@ func (s *summary) operation(i int, kind string) (rundir.Operation, error) {
 		Kind: kind, Load: t.load, Latency: t.latencies(), ThroughputPerS: t.throughput(),
 		Errors: s.errors[i].list(),
 	}
-	h := histograms{t.response, t.service, t.lag, t.successful}
-	if err := h.encode(&op); err != nil {
+	if err := t.encode(&op); err != nil {
 		return op, fmt.Errorf("measuring %s: %w", kind, err)
 	}
 	for _, p := range s.parts {
@@ -365,18 +360,42 @@ func (t *times) merge(from *times) {
 	t.lag.Merge(from.lag)
 }
 
+func (t *times) latencies() rundir.Latencies {
+	return rundir.Latencies{
+		Response: t.response.Percentiles(),
+		Service:  t.service.Percentiles(),
+		Lag:      t.lag.Percentiles(),
+	}
+}
+
+// histograms are those of a kind.
+type histograms struct {
+	times
+	// successful are the response times of the OK ones; nil if they are not known.
+	successful *Histogram
+}
+
+func newHistograms() histograms { return histograms{newTimes(NewHistogram), NewHistogram()} }
+
+func (t *histograms) merge(from histograms) {
+	t.times.merge(&from.times)
+	if t.successful == nil || from.successful == nil {
+		t.successful = nil
+		return
+	}
+	t.successful.Merge(from.successful)
+}
+
 // tally is the numbers of one kind in one part.
 type tally struct {
-	times
+	histograms
 	load rundir.Load
-	// successful are the response times of the OK ones.
-	successful *Histogram
 	// first is the earliest intended time, lastOK the latest end of an OK one.
 	first, lastOK time.Duration
 }
 
 func newTally() *tally {
-	return &tally{times: newTimes(NewHistogram), successful: NewHistogram(), first: history.Never}
+	return &tally{histograms: newHistograms(), first: history.Never}
 }
 
 func (t *tally) add(rec *history.Record) {
@@ -409,21 +428,8 @@ func count(n *rundir.Load, outcome history.Outcome) {
 
 func (t *tally) merge(from *tally) {
 	t.load.Add(from.load)
-	t.times.merge(&from.times)
-	t.successful.Merge(from.successful)
+	t.histograms.merge(from.histograms)
 	t.first, t.lastOK = min(t.first, from.first), max(t.lastOK, from.lastOK)
-}
-
-func (t *tally) latencies() rundir.Latencies {
-	return rundir.Latencies{
-		Response: t.response.Percentiles(),
-		Service:  t.service.Percentiles(),
-		Lag:      t.lag.Percentiles(),
-	}
-}
-
-func (t *tally) clamped() int64 {
-	return t.response.Clamped() + t.service.Clamped() + t.lag.Clamped()
 }
 
 // throughput is OK operations per second; zero if none was OK.

@@ -32,7 +32,7 @@ func Merge(repeats []rundir.Repeat) (Merged, error) {
 	m := Merged{Operations: []rundir.Operation{}}
 	throughputs, kinds := []float64{}, []string{}
 	for _, r := range repeats {
-		m.Load = sum(m.Load, r.Load)
+		m.Load.Add(r.Load)
 		throughputs = append(throughputs, r.ThroughputPerS)
 		for _, op := range r.Operations {
 			if !slices.Contains(kinds, op.Kind) {
@@ -57,30 +57,6 @@ func Merge(repeats []rundir.Repeat) (Merged, error) {
 	return m, nil
 }
 
-// histograms are those of a kind. The one of the successful operations is nil if it is not
-// known.
-type histograms struct{ response, service, lag, successful *Histogram }
-
-func newHistograms() histograms {
-	return histograms{NewHistogram(), NewHistogram(), NewHistogram(), NewHistogram()}
-}
-
-func (t *histograms) merge(from histograms) {
-	t.response.Merge(from.response)
-	t.service.Merge(from.service)
-	t.lag.Merge(from.lag)
-	if t.successful == nil || from.successful == nil {
-		t.successful = nil
-		return
-	}
-	t.successful.Merge(from.successful)
-}
-
-func (t histograms) latencies() rundir.Latencies {
-	return rundir.Latencies{Response: t.response.Percentiles(),
-		Service: t.service.Percentiles(), Lag: t.lag.Percentiles()}
-}
-
 func mergeKind(kind string, repeats []rundir.Repeat) (rundir.Operation, histograms, error) {
 	out, all := rundir.Operation{Kind: kind}, newHistograms()
 	throughputs := []float64{}
@@ -96,7 +72,7 @@ func mergeKind(kind string, repeats []rundir.Repeat) (rundir.Operation, histogra
 			return out, all, err
 		}
 		all.merge(t)
-		out.Load = sum(out.Load, op.Load)
+		out.Load.Add(op.Load)
 		out.Errors = mergeErrors(out.Errors, op.Errors)
 		throughputs = append(throughputs, op.ThroughputPerS)
 	}
@@ -166,14 +142,6 @@ func Decode(text string, p rundir.Percentiles) (*Histogram, error) {
 		h.max = p.Max
 	}
 	return h, nil
-}
-
-func sum(a, b rundir.Load) rundir.Load {
-	return rundir.Load{
-		Scheduled: a.Scheduled + b.Scheduled, Started: a.Started + b.Started,
-		Dropped: a.Dropped + b.Dropped, OK: a.OK + b.OK,
-		Refused: a.Refused + b.Refused, Unknown: a.Unknown + b.Unknown,
-	}
 }
 
 // mergeErrors adds classes up, the most frequent first.

@@ -13,6 +13,7 @@ import (
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
 	"stampede/reports/answer"
+	"stampede/reports/words"
 )
 
 // text is a line in colours.
@@ -232,7 +233,7 @@ func p99Text(timing string, ns int64) string {
 	if timing == rundir.Noisy {
 		approximately = "≈ "
 	}
-	return "p99 " + approximately + events.LatencyText(time.Duration(ns))
+	return "p99 " + approximately + words.Latency(ns)
 }
 
 // runningText is the line of the variant that is at work.
@@ -273,7 +274,7 @@ func rateText(t events.Tick) string {
 	s := fmt.Sprintf("%s/s due, %s/s done", plain.Count(int64(math.Round(t.OfferedPerS))),
 		plain.Count(int64(math.Round(t.AchievedPerS))))
 	if t.P99RecentNS > 0 {
-		s += ", p99 " + events.LatencyText(time.Duration(t.P99RecentNS)) + " in the last second"
+		s += ", p99 " + words.Latency(t.P99RecentNS) + " in the last second"
 	}
 	return s
 }

@@ -14,11 +14,11 @@ import (
 
 	"stampede/harness/env/doctor"
 	"stampede/harness/env/processes"
-	"stampede/harness/events"
 	"stampede/harness/fit"
 	"stampede/harness/measure"
 	"stampede/harness/plain"
 	"stampede/harness/telemetry"
+	"stampede/reports/words"
 )
 
 func newDoctor(a *app) *cobra.Command {
@@ -175,7 +175,7 @@ func probeRows(ctx context.Context) (rows [][]string) {
 	if dir, _, err := processes.DataFolder(); err == nil {
 		if took, err := processes.FlushTime(dir); err == nil {
 			rows = append(rows, []string{"now", "flush", fmt.Sprintf("%s for 8 KiB, the median",
-				events.LatencyText(took))})
+				words.Latency(took.Nanoseconds()))})
 		}
 	}
 	return rows

@@ -409,16 +409,3 @@ func TestProgressBearsAnything(t *testing.T) {
 		t.Errorf("%q", b.Notes)
 	}
 }
-
-func TestLatencyText(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		170 * time.Microsecond: "170 µs", 3908 * time.Microsecond: "3.91 ms",
-		9996 * time.Microsecond: "10.0 ms", 95 * time.Millisecond: "95.0 ms",
-		99960 * time.Microsecond: "100 ms", 623 * time.Millisecond: "623 ms",
-		999700 * time.Microsecond: "1000 ms", 2 * time.Second: "2.00 s", 72 * time.Second: "72.0 s",
-	} {
-		if got := events.LatencyText(d); got != want {
-			t.Errorf("%s is %s, want %s", d, got, want)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package events
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -298,27 +297,4 @@ func (b *Progress) beside(l *VariantLine) time.Duration {
 		return b.overhead / time.Duration(b.measured)
 	}
 	return 0
-}
-
-// LatencyText is a response time in three digits, as the terminal, the ui and reports show
-// it: "95.0 ms".
-func LatencyText(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return threeDigits(d.Seconds()) + " s"
-	case d >= time.Millisecond:
-		return threeDigits(float64(d)/float64(time.Millisecond)) + " ms"
-	}
-	return fmt.Sprintf("%d µs", d.Microseconds())
-}
-
-// threeDigits is a number from 1 on in three digits, or in all of a whole one.
-func threeDigits(x float64) string {
-	switch {
-	case x < 9.995:
-		return fmt.Sprintf("%.2f", x)
-	case x < 99.95:
-		return fmt.Sprintf("%.1f", x)
-	}
-	return fmt.Sprintf("%.0f", x)
 }

@@ -37,10 +37,8 @@ type imposed struct {
 
 // Stats counts what passed a proxy since it was made.
 type Stats struct {
-	// Connections were connected to the store; Refused could not be.
-	Connections, Refused int64
-	// Up and Down are bytes passed on to the store and to clients.
-	Up, Down int64
+	// Refused connections could not be connected to the store.
+	Refused int64
 	// LostUp and LostDown are bytes read and not passed on.
 	LostUp, LostDown int64
 	// Held counts connections that were kept without connecting them.
@@ -52,26 +50,24 @@ type Stats struct {
 // Sub is what happened since an earlier count.
 func (s Stats) Sub(earlier Stats) Stats {
 	return Stats{
-		Connections: s.Connections - earlier.Connections, Refused: s.Refused - earlier.Refused,
-		Up: s.Up - earlier.Up, Down: s.Down - earlier.Down,
-		LostUp: s.LostUp - earlier.LostUp, LostDown: s.LostDown - earlier.LostDown,
-		Held: s.Held - earlier.Held, Delayed: s.Delayed - earlier.Delayed,
+		Refused: s.Refused - earlier.Refused, LostUp: s.LostUp - earlier.LostUp,
+		LostDown: s.LostDown - earlier.LostDown, Held: s.Held - earlier.Held,
+		Delayed: s.Delayed - earlier.Delayed,
 	}
 }
 
 // Add is what happened before two proxies.
 func (s Stats) Add(other Stats) Stats {
 	return Stats{
-		Connections: s.Connections + other.Connections, Refused: s.Refused + other.Refused,
-		Up: s.Up + other.Up, Down: s.Down + other.Down,
-		LostUp: s.LostUp + other.LostUp, LostDown: s.LostDown + other.LostDown,
-		Held: s.Held + other.Held, Delayed: s.Delayed + other.Delayed,
+		Refused: s.Refused + other.Refused, LostUp: s.LostUp + other.LostUp,
+		LostDown: s.LostDown + other.LostDown, Held: s.Held + other.Held,
+		Delayed: s.Delayed + other.Delayed,
 	}
 }
 
 type counters struct {
-	connections, refused, held, delayed atomic.Int64
-	passed, lost                        [2]atomic.Int64 // by direction
+	refused, held, delayed atomic.Int64
+	lost                   [2]atomic.Int64 // by direction
 }
 
 // Proxy is a TCP proxy before one store. Its own address stays the same while
@@ -122,9 +118,7 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 func (p *Proxy) Stats() Stats {
 	c := &p.count
 	return Stats{
-		Connections: c.connections.Load(), Refused: c.refused.Load(),
-		Up: c.passed[up].Load(), Down: c.passed[down].Load(),
-		LostUp: c.lost[up].Load(), LostDown: c.lost[down].Load(),
+		Refused: c.refused.Load(), LostUp: c.lost[up].Load(), LostDown: c.lost[down].Load(),
 		Held: c.held.Load(), Delayed: c.delayed.Load(),
 	}
 }
@@ -247,7 +241,6 @@ func (l *link) run() {
 		l.abort()
 		return
 	}
-	l.proxy.count.connections.Add(1)
 	var group sync.WaitGroup
 	group.Go(func() { newPump(l, up).run() })
 	newPump(l, down).run()

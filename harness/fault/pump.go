@@ -65,7 +65,6 @@ func (p *pump) pass(data []byte) error {
 		proxy.count.lost[p.way].Add(int64(len(data)))
 		return p.breakOff(state)
 	}
-	proxy.count.passed[p.way].Add(int64(len(data)))
 	if state.Latency == 0 && !p.line.busy() {
 		_, err := p.dst.Write(data)
 		return err

@@ -189,7 +189,7 @@ func laneOf(i int, l *events.VariantLine, p *events.Plan, over bool) lane {
 	out.Rate = sparkOf(l.Trace, "rate", func(t events.TracePoint) float64 { return t.DonePerS },
 		func(v float64) string { return fmt.Sprintf("%.0f/s", v) })
 	out.P99 = sparkOf(l.Trace, "p99", func(t events.TracePoint) float64 { return t.P99.Seconds() },
-		func(v float64) string { return events.LatencyText(time.Duration(v * 1e9)) })
+		words.Seconds)
 	return out
 }
 
@@ -202,7 +202,7 @@ func numbersOf(l *events.VariantLine, running bool) []number {
 	}
 	p99 := "–"
 	if t.P99NS > 0 {
-		p99 = events.LatencyText(time.Duration(t.P99NS))
+		p99 = words.Latency(t.P99NS)
 	}
 	if !running && l.Timing == rundir.Noisy {
 		p99 = "≈ " + p99

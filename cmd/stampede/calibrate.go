@@ -23,7 +23,6 @@ import (
 	"stampede/harness/scenario"
 	"stampede/harness/sim"
 	"stampede/harness/sut"
-	"stampede/systems"
 )
 
 // calibrateFlags are the flags of calibrate.
@@ -191,7 +190,7 @@ func (a *app) openCalibration(
 		return nil, a.failed(exitEnvironment, env.Stopped(a.interrupts.soft, err))
 	}
 	c.opts = run.Options{System: s, Root: folder, Provider: env.Lend(provider.Name(), c.cluster),
-		BackendReason: reason, Spec: spec, Tool: tool(), Now: time.Now, Observer: silentRun{},
+		BackendReason: reason, Spec: spec, Tool: tool(), Now: time.Now, Observer: silence{},
 		Argv: a.argv}
 	return c, nil
 }
@@ -505,11 +504,9 @@ load: {%[4]s, warm_up: %[5]s, max_in_flight: 256, queue: 100000, timeout: 10s, d
 
 // plan decodes the scenario of a load.
 func (c *calibration) plan(v sut.Variant, load sut.CalibrationLoad, text string) (resolved, error) {
-	all := systems.All()
 	src := fmt.Sprintf(calibrationText, c.system.Name, v.Name, load.Params, text, warm, c.drain)
 	sc, res, err := scenario.Decode([]byte(src), c.system.Name+"-calibration.yaml",
-		scenario.Options{SystemNames: namesOf(all),
-			Systems: func(name string) (sut.System, bool) { return named(all, name) }})
+		withSystems(scenario.Options{}))
 	if err != nil {
 		return resolved{}, fmt.Errorf("the load %q of a calibration: %w", load.Name, err)
 	}
@@ -544,14 +541,14 @@ func (c *calibration) watched(
 	watch := &steadyWatch{ctx: ctx, url: c.url}
 	c.opts.Observer = watch
 	of, err := c.run(ctx, v, load, text)
-	c.opts.Observer = silentRun{}
+	c.opts.Observer = silence{}
 	err = errors.Join(err, watch.end())
 	return of, watch.flushes, err
 }
 
 // steadyWatch watches the flushes of a run while its load is steady.
 type steadyWatch struct {
-	silentRun
+	silence
 	ctx     context.Context //nolint:containedctx // an observer is given none
 	url     string
 	stop    context.CancelFunc
@@ -621,12 +618,6 @@ func readLoad(path string, r rundir.Repeat, sc scenario.Scenario) (e executed, e
 	e.windows = calibrate.Windows(said, line, warm, to, runtime.NumCPU())
 	return e, nil
 }
-
-// silentRun shows nothing of a run.
-type silentRun struct{}
-
-func (silentRun) Observe(events.Event) {}
-func (silentRun) Logf(string, ...any)  {}
 
 // tellCalibration prints what was found.
 func (a *app) tellCalibration(f calibrate.File, path string) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/durable"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/stats"
@@ -102,7 +103,7 @@ func (a *app) tellComparisons(comparisons []compare.Comparison, f runFlags) erro
 	if err := write(a.stdout, f.acrossMachines, comparisons...); err != nil || f.html == "" {
 		return err
 	}
-	return withCode(exitEnvironment, writeFile(f.html, func(w io.Writer) error {
+	return withCode(exitEnvironment, durable.WriteFile(f.html, func(w io.Writer) error {
 		return compare.HTML(w, f.acrossMachines, comparisons...)
 	}))
 }

@@ -18,7 +18,6 @@ import (
 	"stampede/harness/sim"
 	"stampede/harness/sut"
 	"stampede/reports/words"
-	"stampede/systems"
 )
 
 // resolved is a decoded scenario with its system.
@@ -35,10 +34,7 @@ func resolve(name string, opts scenario.Options) (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	all := systems.All() // once: a scenario asks for its system in each of its profiles
-	opts.SystemNames = namesOf(all)
-	opts.Systems = func(name string) (sut.System, bool) { return named(all, name) }
-	sc, res, err := scenario.Decode(src.text, src.file, opts)
+	sc, res, err := scenario.Decode(src.text, src.file, withSystems(opts))
 	if err != nil {
 		return resolved{}, usage(err)
 	}

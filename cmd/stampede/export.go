@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/durable"
 	"stampede/harness/export"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
@@ -88,7 +89,7 @@ func (a *app) export(which string, f exportFlags) error {
 	write := func(w io.Writer) error { return exportTo(w, f.format, stored, slots) }
 	switch {
 	case f.output != "-":
-		return withCode(exitEnvironment, writeFile(f.output, write))
+		return withCode(exitEnvironment, durable.WriteFile(f.output, write))
 	case f.format == "parquet" && isTerminal(a.stdout):
 		return usage(errors.New("parquet is not for a terminal; name a file with --output"))
 	}

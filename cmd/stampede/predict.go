@@ -161,7 +161,7 @@ func (a *app) simulateSilently(
 ) (string, rundir.Summary, error) {
 	path, summary, err := run.Run(ctx, a.interrupts.hard, run.Options{Scenario: plan.Scenario,
 		System: plan.System, Params: plan.Params, Seed: seed, Root: root, Tool: tool(), Now: time.Now,
-		Observer: silentRun{}, Simulate: with})
+		Observer: silence{}, Simulate: with})
 	if err == nil {
 		err = failedRepeat(summary)
 	}

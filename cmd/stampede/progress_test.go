@@ -390,28 +390,35 @@ func TestNoteReportFailsNothing(t *testing.T) {
 	}
 }
 
-// TestPlainVerbose: a line for each phase, and one now and then.
-func TestPlainVerbose(t *testing.T) {
+// shown is what two designs, of which the second one's repeat takes so many seconds, look like in
+// lines.
+func shown(t *testing.T, verbose bool, repeats, seconds int, outcome events.Outcome) string {
+	t.Helper()
 	t.Setenv("GITHUB_ACTIONS", "true")
 	out := &strings.Builder{}
-	v := newPlainView(out, false, true)
+	v := newPlainView(out, false, verbose)
 	s := newScript(v.Observe)
-	s.start(2, "a", "b")
+	s.start(repeats, "a", "b")
 	s.stores()
 	s.repeat(events.Repeat{Variant: "a"}, rundir.Pass)
 	r := events.Repeat{Variant: "b", Order: 1}
 	s.after(0, events.Event{RepeatStarted: &r})
 	s.phase(0, r, events.Steady)
-	for i := range 40 {
+	for i := range seconds {
 		s.tick(time.Second, r, time.Duration(i)*time.Second)
 	}
 	s.after(0, events.Event{Fault: &events.FaultChange{Repeat: r, Fault: "stall", On: true}})
-	s.after(0, events.Event{RepeatDone: &events.Outcome{Repeat: r, Verdict: rundir.Fail,
-		Reasons: []string{"oversold"}}})
+	outcome.Repeat = r
+	s.after(0, events.Event{RepeatDone: &outcome})
 	v.Logf("the %s", "end")
 	if err := v.close(); err != nil {
 		t.Fatal(err)
 	}
+	return out.String()
+}
+
+// TestPlainVerbose: a line for each phase, and one now and then.
+func TestPlainVerbose(t *testing.T) {
 	want := `::group::[1/4] a #1
 [1/4] a #1: prepare
 [1/4] a #1: steady
@@ -430,8 +437,9 @@ func TestPlainVerbose(t *testing.T) {
       oversold
 the end
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out, want)
+	got := shown(t, true, 2, 40, events.Outcome{Verdict: rundir.Fail, Reasons: []string{"oversold"}})
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -454,31 +462,14 @@ func TestPlainControl(t *testing.T) {
 
 // TestPlain: a line for each repeat, and in a long one now and then another.
 func TestPlain(t *testing.T) {
-	t.Setenv("GITHUB_ACTIONS", "true")
-	out := &strings.Builder{}
-	v := newPlainView(out, false, false)
-	s := newScript(v.Observe)
-	s.start(1, "a", "b")
-	s.stores()
-	s.repeat(events.Repeat{Variant: "a"}, rundir.Pass)
-	r := events.Repeat{Variant: "b", Order: 1}
-	s.after(0, events.Event{RepeatStarted: &r})
-	s.phase(0, r, events.Steady)
-	s.after(0, events.Event{Fault: &events.FaultChange{Repeat: r, Fault: "stall", On: true}})
-	for i := range 70 {
-		s.tick(time.Second, r, time.Duration(i)*time.Second)
-	}
-	s.after(0, events.Event{RepeatDone: &events.Outcome{Repeat: r, Verdict: rundir.Pass}})
-	if err := v.close(); err != nil {
-		t.Fatal(err)
-	}
 	want := `[1/2] a                            PASS    buy ok 90, refused 10; unknown 0, dropped 3, p99 23.6 ms
 [2/2] b: steady 10s/10s, 1,812/s due, 800/s done, p99 12.3 ms in the last second, ok 90, ` +
 		`refused 5, unknown 2, about 0s left
 [2/2] b                            PASS    ok 0, refused 0; unknown 0, dropped 0
+the end
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out, want)
+	if got := shown(t, false, 1, 70, events.Outcome{Verdict: rundir.Pass}); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/durable"
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
 	"stampede/reports/answer"
@@ -86,7 +87,7 @@ func (a *app) index(out, output string, args []string) error {
 		return usage(err)
 	}
 	path := filepath.Join(out, indexFile)
-	err = writeFile(path, func(w io.Writer) error { return page.WriteIndex(w, x) })
+	err = durable.WriteFile(path, func(w io.Writer) error { return page.WriteIndex(w, x) })
 	if err != nil {
 		return withCode(exitEnvironment, err)
 	}
@@ -156,7 +157,7 @@ func (a *app) reportTo(output, format string, data answer.Data) error {
 	if output == "-" {
 		return render(a.stdout)
 	}
-	return withCode(exitEnvironment, writeFile(output, render))
+	return withCode(exitEnvironment, durable.WriteFile(output, render))
 }
 
 // writeReports renders the formats into a run directory, the page last: it
@@ -192,22 +193,6 @@ func render(dir *rundir.Dir, format string, data answer.Data) error {
 	write := func(w io.Writer) error { return rendering.write(w, data) }
 	if err := dir.WriteFile(rendering.file, write); err != nil {
 		return fmt.Errorf("rendering %s: %w", format, err)
-	}
-	return nil
-}
-
-// writeFile writes a file of the user's: completely or not at all.
-func writeFile(path string, write func(io.Writer) error) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	err = errors.Join(write(temporary), temporary.Chmod(0o644), temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(temporary.Name()))
 	}
 	return nil
 }
@@ -309,7 +294,7 @@ func (f *runFlags) copies(path string) error {
 		if err != nil {
 			return fmt.Errorf("copying %s: %w", c.file, err)
 		}
-		err = writeFile(c.to, func(w io.Writer) error {
+		err = durable.WriteFile(c.to, func(w io.Writer) error {
 			_, err := w.Write(content)
 			return err
 		})

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stampede/harness/plain"
+	"stampede/harness/scenario"
 	"stampede/harness/sut"
 	"stampede/scenarios"
 	"stampede/systems"
@@ -87,6 +88,15 @@ func namesOf(all []sut.System) []string {
 		names = append(names, s.Name)
 	}
 	return names
+}
+
+// withSystems lets scenarios name our systems. They are listed once, for a scenario asks for its
+// system in each of its profiles.
+func withSystems(opts scenario.Options) scenario.Options {
+	all := systems.All()
+	opts.SystemNames = namesOf(all)
+	opts.Systems = func(name string) (sut.System, bool) { return named(all, name) }
+	return opts
 }
 
 // source is a scenario's text and where it came from.

@@ -97,7 +97,7 @@ func firstDue(ts *testscript.TestScript, stored *rundir.Run, slot rundir.Slot) t
 func loses(ts *testscript.TestScript, _ bool, args []string) {
 	before := runsOf(ts)
 	cmd, done := launch(ts, args[3:])
-	path := underLoad(ts, before, done)
+	path := awaitRun(ts, before, done, sending)
 	signal := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM}[args[1]]
 	id := filepath.Base(path)[strings.LastIndexByte(filepath.Base(path), '-')+1:]
 	swarm, pid := os.Getenv(swarmVariable), cmd.Process.Pid
@@ -197,24 +197,6 @@ func emptyCluster(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		return left
 	})
-}
-
-// underLoad waits until a new run has sent some operations, and returns its path.
-func underLoad(ts *testscript.TestScript, before map[string]bool, done chan error) string {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		for path := range runsOf(ts) {
-			if !before[path] && sending(path) {
-				return path
-			}
-		}
-		select {
-		case err := <-done:
-			ts.Fatalf("the run ended before its load: %v\n%s", err, ts.ReadFile("err"))
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	ts.Fatalf("no load was under way within %s\n%s", patience, ts.ReadFile("err"))
-	return ""
 }
 
 // sending says whether the events of a run tell of an answered operation.

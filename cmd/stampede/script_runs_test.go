@@ -87,7 +87,7 @@ func whileRunning(ts *testscript.TestScript, _ bool, args []string) {
 	before := runsOf(ts)
 	cmd, done := launch(ts, args)
 	ts.Defer(func() { _ = cmd.Process.Kill() }) // an error says that it has ended
-	awaitRecords(ts, before, done)
+	awaitRun(ts, before, done, recorded)
 	running.Store(ts, server{cmd, done})
 }
 

@@ -118,7 +118,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	before := runsOf(ts)
 	cmd, done := launch(ts, args[3:])
-	run := awaitRecords(ts, before, done)
+	run := awaitRun(ts, before, done, recorded)
 	id := run[strings.LastIndexByte(run, '-')+1:]
 	inContainers := strings.Contains(strings.Join(args, " "), env.Containers)
 	if inContainers && len(containersOf(ts, id)) == 0 {
@@ -183,17 +183,14 @@ func runsOf(ts *testscript.TestScript) map[string]bool {
 	return runs
 }
 
-// awaitRecords waits until a new run has a history with records in it.
-func awaitRecords(ts *testscript.TestScript, before map[string]bool, done chan error) string {
+// awaitRun waits until there is a new run that has come so far, and returns its path.
+func awaitRun(
+	ts *testscript.TestScript, before map[string]bool, done chan error, far func(run string) bool,
+) string {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		for run := range runsOf(ts) {
-			files, err := filepath.Glob(filepath.Join(run, "history", "*.history"))
-			ts.Check(err)
-			for _, file := range files {
-				info, err := os.Stat(file)
-				if !before[run] && err == nil && info.Size() > 2000 {
-					return run
-				}
+			if !before[run] && far(run) {
+				return run
 			}
 		}
 		select {
@@ -202,8 +199,17 @@ func awaitRecords(ts *testscript.TestScript, before map[string]bool, done chan e
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	ts.Fatalf("nothing was recorded within %s", patience)
+	ts.Fatalf("no run came so far within %s\n%s", patience, ts.ReadFile("err"))
 	return ""
+}
+
+// recorded says whether a run has a history with records in it.
+func recorded(run string) bool {
+	files, _ := filepath.Glob(filepath.Join(run, "history", "*.history")) // the pattern is right
+	return slices.ContainsFunc(files, func(file string) bool {
+		info, err := os.Stat(file)
+		return err == nil && info.Size() > 2000
+	})
 }
 
 // awaitNone waits until nothing is left.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/durable"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -129,7 +130,7 @@ func (a *app) sweepAll(name string, f runFlags) error {
 	if f.html == "" {
 		return nil
 	}
-	return withCode(exitEnvironment, writeFile(f.html, func(w io.Writer) error {
+	return withCode(exitEnvironment, durable.WriteFile(f.html, func(w io.Writer) error {
 		return page.WriteSweep(w, told)
 	}))
 }

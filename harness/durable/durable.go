@@ -1,10 +1,13 @@
 // Package durable has what a program needs that keeps its own files: a lock between processes, a
-// flush of names, and the frames of a log.
+// flush of names, whole files, and the frames of a log.
 package durable
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -26,4 +29,20 @@ func Sync(path string) error {
 		return err
 	}
 	return errors.Join(file.Sync(), file.Close())
+}
+
+// WriteFile writes a file that everybody may read: completely or not at all. It is not flushed.
+func WriteFile(path string, write func(io.Writer) error) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	err = errors.Join(write(temporary), temporary.Chmod(0o644), temporary.Close())
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(temporary.Name()))
+	}
+	return nil
 }

@@ -3,12 +3,12 @@ package fault
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"stampede/harness/env"
+	"stampede/harness/plain"
 	"stampede/harness/sut"
 )
 
@@ -53,28 +53,12 @@ func (in *Injection) crash(ctx context.Context) (err error) {
 		for _, c := range in.effects.Crashes {
 			if after != in.effects.IdentityBefore {
 				in.found("%s, process %d, reached %q for the %s time and was killed there with SIGKILL",
-					c.Name, c.PID, c.Place, ordinal(c.Passage))
+					c.Name, c.PID, c.Place, plain.Ordinal(c.Passage))
 			}
 		}
 		return nil
 	}
 	return role.Arm(ctx, in.fault.Place, in.fault.Passage)
-}
-
-// ordinal is 1st, 2nd, 3rd, 4th and so on.
-func ordinal(n int) string {
-	suffix := "th"
-	if n%100 < 11 || n%100 > 13 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
-	}
-	return fmt.Sprintf("%d%s", n, suffix)
 }
 
 // churning is a churn under way.

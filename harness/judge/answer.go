@@ -47,14 +47,14 @@ func (j *Judge) Verdict(name string, repeats []rundir.Repeat) Verdict {
 		if r.Again != nil && out != rundir.Violated && out != rundir.NotCaught {
 			out, reasons, lacks = p.Answer, nil, nil
 		}
-		p.Answer = worseAnswer(p.Answer, out)
+		p.Answer = worse(answers, p.Answer, out)
 		p.add(reasons)
 		for _, v := range lacks {
 			p.add([]string{v.Name + ": " + v.Detail})
 		}
 		if len(expected) == 0 && r.Used {
 			verdict, reasons := j.objectivesOf(r)
-			p.Objectives = worst(p.Objectives, verdict)
+			p.Objectives = worse(severity, p.Objectives, verdict)
 			p.add(reasons)
 		}
 	}
@@ -133,7 +133,7 @@ func answer(
 			out = rundir.Violated
 			reasons = append(reasons, "violated "+v.Invariant+": "+v.First())
 		default:
-			out = worseAnswer(out, open(v))
+			out = worse(answers, out, open(v))
 			reasons = append(reasons, v.Invariant+" is "+strings.ToLower(open(v))+": "+
 				cmp.Or(v.Open, v.Reason))
 		}
@@ -175,14 +175,14 @@ func control(
 		case shown[name]:
 			continue
 		case i < 0:
-			out = worseAnswer(out, rundir.Undecided)
+			out = worse(answers, out, rundir.Undecided)
 		case verdicts[i].Status != check.Held:
-			out = worseAnswer(out, open(verdicts[i]))
+			out = worse(answers, out, open(verdicts[i]))
 		case len(missing) == 0:
-			out = worseAnswer(out, rundir.NotCaught)
+			out = worse(answers, out, rundir.NotCaught)
 		}
 		if len(missing) > 0 {
-			out = worseAnswer(out, lacking(missing))
+			out = worse(answers, out, lacking(missing))
 		}
 		reasons = append(reasons, "known to break "+name+" but was not caught: "+
 			notCaught(verdicts, i))
@@ -199,9 +199,9 @@ func control(
 var answers = []string{rundir.Holds, rundir.NotProvoked, rundir.Caught, rundir.NotExercised,
 	rundir.Undecided, rundir.NotCaught, rundir.Violated}
 
-// worseAnswer returns the worse of two answers.
-func worseAnswer(a, b string) string {
-	return answers[max(slices.Index(answers, a), slices.Index(answers, b))]
+// worse returns the one of two that an order of ours has later.
+func worse(order []string, a, b string) string {
+	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }
 
 // decided turns an answer into a verdict: INVALID, where nothing was violated, if stampede
@@ -264,7 +264,7 @@ func notCaught(verdicts []check.Verdict, i int) string {
 func objectives(slos []check.SLOVerdict, invariants []check.Verdict) (string, []string) {
 	verdict, reasons := rundir.Pass, []string(nil)
 	add := func(as, reason string) {
-		verdict = worst(verdict, as)
+		verdict = worse(severity, verdict, as)
 		reasons = append(reasons, reason)
 	}
 	for _, s := range slos {
@@ -292,15 +292,6 @@ func objectives(slos []check.SLOVerdict, invariants []check.Verdict) (string, []
 // severity orders verdicts of one kind, over repeats and variants.
 var severity = []string{rundir.Pass, rundir.NotJudged, rundir.Inconclusive, rundir.Invalid,
 	rundir.Fail}
-
-// worst returns the most severe of the verdicts; PASS if there are none.
-func worst(verdicts ...string) string {
-	highest := 0
-	for _, v := range verdicts {
-		highest = max(highest, slices.Index(severity, v))
-	}
-	return severity[highest]
-}
 
 // overall puts correctness and objectives together; the state of the times is no part of
 // it. What is not judged because of noise fails nothing.

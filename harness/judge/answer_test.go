@@ -221,18 +221,15 @@ func TestOneSided(t *testing.T) {
 	}
 }
 
-func TestWorst(t *testing.T) {
-	for _, test := range []struct {
-		verdicts []string
-		want     string
-	}{
-		{nil, rundir.Pass},
-		{[]string{rundir.Pass, rundir.Inconclusive}, rundir.Inconclusive},
-		{[]string{rundir.Invalid, rundir.Inconclusive}, rundir.Invalid},
-		{[]string{rundir.Invalid, rundir.Fail, rundir.Pass}, rundir.Fail},
+func TestWorse(t *testing.T) {
+	for _, test := range []struct{ a, b, want string }{
+		{rundir.Pass, rundir.Pass, rundir.Pass},
+		{rundir.Pass, rundir.Inconclusive, rundir.Inconclusive},
+		{rundir.Invalid, rundir.Inconclusive, rundir.Invalid},
+		{rundir.Invalid, rundir.Fail, rundir.Fail},
 	} {
-		if got := worst(test.verdicts...); got != test.want {
-			t.Errorf("%v: %s, want %s", test.verdicts, got, test.want)
+		if got := worse(severity, test.a, test.b); got != test.want {
+			t.Errorf("%s and %s: %s, want %s", test.a, test.b, got, test.want)
 		}
 	}
 }

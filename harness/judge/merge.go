@@ -142,8 +142,8 @@ func (j *Judge) overall(s rundir.Summary) rundir.Verdict {
 	clean, without := 0, 0
 	for _, variant := range s.Variants {
 		invalid := variant.Verdict == rundir.Invalid
-		v.Correctness = worst(v.Correctness, decided(variant.Correctness, invalid))
-		v.Objectives = worst(v.Objectives, variant.Objectives)
+		v.Correctness = worse(severity, v.Correctness, decided(variant.Correctness, invalid))
+		v.Objectives = worse(severity, v.Objectives, variant.Objectives)
 		switch variant.Timing {
 		case rundir.Clean:
 			clean++
@@ -159,7 +159,7 @@ func (j *Judge) overall(s rundir.Summary) rundir.Verdict {
 		v.Timing = rundir.Noisy
 	}
 	if len(s.Variants) == 0 || s.Run.Interrupted {
-		v.Correctness = worst(v.Correctness, rundir.Inconclusive)
+		v.Correctness = worse(severity, v.Correctness, rundir.Inconclusive)
 	}
 	v.Overall = overall(v.Correctness, v.Objectives)
 	return v

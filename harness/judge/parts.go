@@ -2,7 +2,6 @@ package judge
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"stampede/harness/check"
@@ -49,8 +48,7 @@ func gate(f measure.Facts, parts []Part) (list []rundir.Validity, timing string)
 	if len(parts) == 0 {
 		return measure.Gate(f), f.Timing()
 	}
-	states := []string{rundir.Clean, rundir.Noisy, rundir.NoTimes}
-	worst := 0
+	timing = rundir.Clean
 	used := map[string]float64{} // cores, by machine
 	for _, p := range parts {
 		used[p.Host] += p.Generator.CPUCores
@@ -72,7 +70,7 @@ func gate(f measure.Facts, parts []Part) (list []rundir.Validity, timing string)
 				list[k] = v
 			}
 		}
-		worst = max(worst, slices.Index(states, f.Timing()))
+		timing = worse(timings, timing, f.Timing())
 	}
-	return list, states[worst]
+	return list, timing
 }

@@ -87,6 +87,22 @@ func Count(n int64) string {
 	return sign + digits
 }
 
+// Ordinal is 1st, 2nd, 3rd, 4th and so on.
+func Ordinal(n int) string {
+	suffix := "th"
+	if n%100 < 11 || n%100 > 13 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
+}
+
 // Wrap breaks a text at its words into lines of at most so many characters. A longer word
 // is broken too. A text without words is one empty line.
 func Wrap(text string, columns int) []string {

@@ -9,6 +9,15 @@ import (
 	"stampede/harness/plain"
 )
 
+func TestOrdinal(t *testing.T) {
+	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th",
+		13: "13th", 21: "21st", 112: "112th"} {
+		if got := plain.Ordinal(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	for text, want := range map[string]string{
 		"größe 日本":               "größe 日本",

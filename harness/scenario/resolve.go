@@ -104,12 +104,8 @@ func Decode(src []byte, filename string, opts Options) (Scenario, Resolved, erro
 // Recorded decodes what Scenario.YAML wrote, for a report on the run: without the system's
 // part, and without what this version cannot read.
 func Recorded(src []byte) Scenario {
-	p := &parsing{at: inFile(""), origin: fromFile}
 	var sc Scenario
-	if root := p.document(src); root != nil {
-		d := decoder{problems: &p.problems}
-		d.into(root, reflect.ValueOf(&sc).Elem())
-	}
+	_ = DecodeInto("", src, &sc) // the error is about what is left out
 	return sc
 }
 

@@ -179,29 +179,26 @@ func paramsSchema(system sut.System, docs schema.Docs) (schema.Schema, error) {
 
 // ofSystem is what holds for the scenarios of one system.
 func ofSystem(system sut.System, params schema.Schema) schema.Schema {
-	variant := enum(variantNames(system))
-	return when("system", system.Name, schema.Schema{
-		"properties": schema.Schema{
-			"params":   params,
-			"variants": schema.Schema{"items": variant},
-			"baseline": variant,
-			"replicas": schema.Schema{"propertyNames": enum(allRoles(system))},
-			"faults":   schema.Schema{"items": targetSchema(system)},
-			"profiles": schema.Schema{"properties": eachProfile(system.Name + " profile")},
-		},
-	})
+	properties := systemProperties(system, params, func(s schema.Schema) schema.Schema { return s })
+	properties["profiles"] = schema.Schema{"properties": eachProfile(system.Name + " profile")}
+	return when("system", system.Name, schema.Schema{"properties": properties})
 }
 
 // systemProfile is what holds for a profile of one system's scenarios.
 func systemProfile(system sut.System, params schema.Schema) schema.Schema {
+	return schema.Schema{"properties": systemProperties(system, params.Patch(), orNull)}
+}
+
+// systemProperties are what depends on the system. What a profile may set back is nullable.
+func systemProperties(
+	system sut.System, params schema.Schema, nullable func(schema.Schema) schema.Schema,
+) schema.Schema {
 	variant := enum(variantNames(system))
 	return schema.Schema{
-		"properties": schema.Schema{
-			"params":   orNull(params.Patch()),
-			"variants": schema.Schema{"items": variant},
-			"baseline": orNull(variant),
-			"replicas": orNull(schema.Schema{"propertyNames": enum(allRoles(system))}),
-			"faults":   orNull(schema.Schema{"items": targetSchema(system)}),
-		},
+		"params":   nullable(params),
+		"variants": schema.Schema{"items": variant},
+		"baseline": nullable(variant),
+		"replicas": nullable(schema.Schema{"propertyNames": enum(allRoles(system))}),
+		"faults":   nullable(schema.Schema{"items": targetSchema(system)}),
 	}
 }

@@ -125,11 +125,7 @@ const coordinatorBound = 30 * time.Second
 // Coordinate has the broker make what it keeps of groups, which the first member of the first one
 // would else wait for.
 func Coordinate(ctx context.Context, client *kgo.Client, cfg sut.Config, group string) error {
-	ctx, cancel := context.WithTimeout(ctx, coordinatorBound)
-	defer cancel()
-	return poll(ctx, func() error {
-		return kadm.NewClient(client).FindGroupCoordinators(ctx, Name(cfg, group)).Error()
-	})
+	return coordinate(ctx, Name(cfg, group), kadm.NewClient(client).FindGroupCoordinators)
 }
 
 // CoordinateTransactions has the broker make what it keeps of transactions, which the first one
@@ -137,11 +133,16 @@ func Coordinate(ctx context.Context, client *kgo.Client, cfg sut.Config, group s
 func CoordinateTransactions(
 	ctx context.Context, client *kgo.Client, cfg sut.Config, id string,
 ) error {
+	return coordinate(ctx, Name(cfg, id), kadm.NewClient(client).FindTxnCoordinators)
+}
+
+func coordinate(
+	ctx context.Context, name string,
+	find func(context.Context, ...string) kadm.FindCoordinatorResponses,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, coordinatorBound)
 	defer cancel()
-	return poll(ctx, func() error {
-		return kadm.NewClient(client).FindTxnCoordinators(ctx, Name(cfg, id)).Error()
-	})
+	return poll(ctx, func() error { return find(ctx, name).Error() })
 }
 
 // List returns the names of the topics and of the consumer groups that start

@@ -8,32 +8,42 @@ import (
 	"stampede/reports/words"
 )
 
-// FigureTable has what checks measured of the designs, a row for each design and a column for each
-// figure.
-type FigureTable struct {
+// Table has a row for each design and a column for each thing that some design has a value of.
+type Table struct {
 	Columns []string
-	Rows    []processorRow
+	Rows    []tableRow
 }
 
-// FigureTableOf has no rows if no check measured anything. Of several repeats a figure is the
-// median.
-func FigureTableOf(standings []Standing) (t FigureTable) {
+type tableRow struct {
+	Letter, Name string
+	Cells        []string
+}
+
+// tableOf has no rows if there are no columns.
+func tableOf(
+	standings []Standing, names func(Standing) []string, cell func(st Standing, name string) string,
+) (t Table) {
 	for _, st := range standings {
-		for _, name := range figureNames(st) {
+		for _, name := range names(st) {
 			t.Columns = words.With(t.Columns, name)
 		}
 	}
+	if len(t.Columns) == 0 {
+		return t
+	}
 	for _, st := range standings {
-		row := processorRow{Letter: st.Letter, Name: st.Name}
+		row := tableRow{Letter: st.Letter, Name: st.Name}
 		for _, name := range t.Columns {
-			row.Cells = append(row.Cells, figureOf(st, name))
+			row.Cells = append(row.Cells, cell(st, name))
 		}
-		if len(t.Columns) > 0 {
-			t.Rows = append(t.Rows, row)
-		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
+
+// FigureTableOf has what checks measured of the designs. It has no rows if no check measured
+// anything. Of several repeats a figure is the median.
+func FigureTableOf(standings []Standing) Table { return tableOf(standings, figureNames, figureOf) }
 
 // heading is a figure's column. A count has no unit.
 func heading(f check.Figure) string {

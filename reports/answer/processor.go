@@ -49,32 +49,14 @@ func (s spent) perOperation(chosen func(part string) bool) string {
 	return words.Seconds(float64(sum) / float64(s.operations) / 1e9)
 }
 
-// ProcessorTable has what each part spent for an operation, a row for each variant.
-type ProcessorTable struct {
-	Columns []string
-	Rows    []processorRow
-}
-
-type processorRow struct {
-	Letter, Name string
-	Cells        []string
-}
-
-// ProcessorTableOf has no rows if nobody measured it.
-func ProcessorTableOf(standings []Standing) (t ProcessorTable) {
-	for _, st := range standings {
+// ProcessorTableOf has what each part spent for an operation. It has no rows if nobody measured it.
+func ProcessorTableOf(standings []Standing) Table {
+	return tableOf(standings, func(st Standing) (names []string) {
 		for _, part := range st.processor().parts {
-			t.Columns = words.With(t.Columns, part.Name)
+			names = append(names, part.Name)
 		}
-	}
-	for _, st := range standings {
-		row, of := processorRow{Letter: st.Letter, Name: st.Name}, st.processor()
-		for _, name := range t.Columns {
-			row.Cells = append(row.Cells, of.perOperation(func(part string) bool { return part == name }))
-		}
-		if len(t.Columns) > 0 {
-			t.Rows = append(t.Rows, row)
-		}
-	}
-	return t
+		return names
+	}, func(st Standing, name string) string {
+		return st.processor().perOperation(func(part string) bool { return part == name })
+	})
 }

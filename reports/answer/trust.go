@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 	"stampede/reports/words"
 )
@@ -237,18 +238,7 @@ func ordinals(places []int) string {
 	slices.Sort(places)
 	var texts []string
 	for _, n := range places {
-		suffix := "th"
-		if tens := n / 10 % 10; tens != 1 {
-			switch n % 10 {
-			case 1:
-				suffix = "st"
-			case 2:
-				suffix = "nd"
-			case 3:
-				suffix = "rd"
-			}
-		}
-		texts = append(texts, fmt.Sprint(n, suffix))
+		texts = append(texts, plain.Ordinal(n))
 	}
 	return words.List(texts, 6)
 }

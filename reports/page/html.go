@@ -53,8 +53,8 @@ type page struct {
 	Columns     answer.VariantColumns
 	Baseline    string
 	Comparisons []answer.ComparisonRow
-	Processor   answer.ProcessorTable
-	Figures     answer.FigureTable
+	Processor   answer.Table
+	Figures     answer.Table
 	Anatomies   []anatomy
 	Struck      bool // whether a fault hit something in one of them
 	Matrix      answer.Matrix

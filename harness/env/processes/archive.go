@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
+	"stampede/harness/durable"
 	"stampede/harness/env"
 	"stampede/harness/sut"
 )
@@ -50,19 +52,10 @@ func archiveClasses(ctx context.Context, program Program) (err error) {
 
 // writeWhole writes a file that everybody may read, all of it or nothing.
 func writeWhole(path string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "writing-*")
-	if err != nil {
+	return durable.WriteFile(path, func(w io.Writer) error {
+		_, err := w.Write(data)
 		return err
-	}
-	_, err = file.Write(data)
-	err = errors.Join(err, file.Chmod(0o644), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return nil
+	})
 }
 
 // archiveFlags let Java read the classes, if they were written down. What does

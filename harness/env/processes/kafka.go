@@ -75,7 +75,7 @@ func (b *broker) recipe(program Program, who *syscall.Credential) (recipe, error
 				return nil, err
 			}
 			flags := slices.Concat(brokerFlags(dir), b.flags)
-			return javaCommand(context.Background(), program, flags, "kafka.Kafka", brokerFile), nil
+			return exec.Command(program.Java, javaArgs(program, flags, "kafka.Kafka", brokerFile)...), nil
 		},
 		store: b.At,
 	}, nil
@@ -135,15 +135,11 @@ func (b *broker) format(
 	if err == nil && unchanged {
 		return b.formatAs(records, dir, who)
 	}
-	ctx, cancel := context.WithTimeout(ctx, initBound)
-	defer cancel()
 	flags := slices.Concat(toolFlags(dir), archiveFlags(program))
-	cmd := javaCommand(ctx, program, flags, "kafka.tools.StorageTool", "format",
+	args := javaArgs(program, flags, "kafka.tools.StorageTool", "format",
 		"--cluster-id", admin.KafkaClusterID, "--config", brokerFile)
-	cmd.Dir, cmd.Env = dir, environment()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("format %s for kafka: %w\n%s", dir, err, out)
+	if err := runTool(ctx, who, dir, "format "+dir+" for kafka", program.Java, args...); err != nil {
+		return err
 	}
 	records, err = os.ReadFile(filepath.Join(dir, brokerData, checkpoint))
 	if err == nil && unchanged {
@@ -168,12 +164,9 @@ func (b *broker) formatAs(records []byte, dir string, who *syscall.Credential) e
 		writeConf(filepath.Join(data, checkpoint), records, who))
 }
 
-// javaCommand runs a class of the broker's jars.
-func javaCommand(
-	ctx context.Context, program Program, flags []string, class string, args ...string,
-) *exec.Cmd {
-	all := slices.Concat(flags, []string{"-cp", filepath.Join(program.Path, "*"), class}, args)
-	return exec.CommandContext(ctx, program.Java, all...)
+// javaArgs have Java run a class of the broker's jars.
+func javaArgs(program Program, flags []string, class string, args ...string) []string {
+	return slices.Concat(flags, []string{"-cp", filepath.Join(program.Path, "*"), class}, args)
 }
 
 // broker says whether the store is a Kafka broker.

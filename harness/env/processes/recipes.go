@@ -46,7 +46,7 @@ func (p Provider) recipesOf(
 	return []recipe{r}, err
 }
 
-// initBound is how long initdb may take; it takes about a second.
+// initBound is how long a tool of a store may take; initdb takes about a second.
 const initBound = time.Minute
 
 // replicaRecipe is that of Postgres, but for what it begins with: a copy of its primary.
@@ -79,15 +79,23 @@ func replicaRecipe(program Program, spec env.Spec) (recipe, error) {
 func baseBackup(
 	ctx context.Context, program Program, who *syscall.Credential, dir, primary string,
 ) error {
+	// As with initdb, what is not flushed yet the server flushes.
+	return runTool(ctx, who, dir, "pg_basebackup of "+primary,
+		filepath.Join(filepath.Dir(program.Path), "pg_basebackup"),
+		"-d", admin.ConnInfo(primary), "-D", dir, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+}
+
+// runTool runs a tool that makes a store's folder, in it. What says what for.
+func runTool(
+	ctx context.Context, who *syscall.Credential, dir, what, path string, args ...string,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, initBound)
 	defer cancel()
-	// As with initdb, what is not flushed yet the server flushes.
-	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(program.Path), "pg_basebackup"),
-		"-d", admin.ConnInfo(primary), "-D", dir, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.Env = dir, environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("pg_basebackup of %s: %w\n%s", primary, err, out)
+		return fmt.Errorf("%s: %w\n%s", what, err, out)
 	}
 	return nil
 }
@@ -127,18 +135,11 @@ func postgresRecipe(program Program, spec env.Spec) (recipe, error) {
 
 // initdb makes a new cluster of databases in dir.
 func initdb(ctx context.Context, program Program, who *syscall.Credential, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, initBound)
-	defer cancel()
 	// The new cluster is worthless until the server has run on it, so that
 	// it need not be flushed; the server itself flushes what it commits.
-	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(program.Path), "initdb"),
+	return runTool(ctx, who, dir, "initdb in "+dir,
+		filepath.Join(filepath.Dir(program.Path), "initdb"),
 		"-D", dir, "-U", admin.Superuser, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
-	cmd.Dir, cmd.Env = dir, environment()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb in %s: %w\n%s", dir, err, out)
-	}
-	return nil
 }
 
 func redisRecipe(program Program, settings map[string]string) (recipe, error) {

@@ -333,27 +333,21 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestStartBesideAnother: a run of another process is disturbed as little as one of ours.
+// TestStartBesideAnother: a run of another process is disturbed as little as one of ours, and so is
+// the search for a knee, which is a row of runs.
 func TestStartBesideAnother(t *testing.T) {
-	s := inside(t, "runs")
-	s.write(t, time.Now())
-	if code, text := s.post(t, "/start", s.form(t)); code != http.StatusConflict ||
-		!strings.Contains(text, "is being written by another process") {
-		t.Errorf("%d\n%s", code, text)
-	}
-}
-
-// TestStartBesideASearch: the search for a knee is a row of runs.
-func TestStartBesideASearch(t *testing.T) {
-	s := inside(t, "runs")
-	search, err := rundir.CreateSearch(s.root, "sale", 7, time.Now())
+	running, searching := inside(t, "runs"), inside(t, "runs")
+	running.write(t, time.Now())
+	search, err := rundir.CreateSearch(searching.root, "sale", 7, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer search.Close()
-	if code, text := s.post(t, "/start", s.form(t)); code != http.StatusConflict ||
-		!strings.Contains(text, filepath.Base(search.Path())+" is being written by another process") {
-		t.Errorf("%d\n%s", code, text)
+	for s, what := range map[*site]string{running: "", searching: filepath.Base(search.Path())} {
+		if code, text := s.post(t, "/start", s.form(t)); code != http.StatusConflict ||
+			!strings.Contains(text, what+" is being written by another process") {
+			t.Errorf("%d\n%s", code, text)
+		}
 	}
 }
 

@@ -1,6 +1,5 @@
 // Command gen writes systems/all_gen.go: the list of the systems under test,
-// one for each folder under systems that has a package of its own. Gen growth
-// draws the output of a benchmark, which it reads, for docs/images.
+// one for each folder under systems that has a package of its own.
 package main
 
 import (
@@ -15,16 +14,6 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) > 1 && os.Args[1] == "growth" {
-		svg, err := growth(os.Stdin)
-		if err == nil {
-			_, err = os.Stdout.WriteString(svg)
-		}
-		if err != nil {
-			log.Fatal(err)
-		}
-		return
-	}
 	source, err := generate("systems")
 	if err != nil {
 		log.Fatal(err)

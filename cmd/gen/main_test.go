@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -43,27 +42,5 @@ func TestGenerateFindsOnlySystems(t *testing.T) {
 	beta := bytes.Index(text, []byte("beta.System()"))
 	if alpha < 0 || beta < alpha || bytes.Contains(text, []byte("gen.System()")) {
 		t.Errorf("unexpected list:\n%s", text)
-	}
-}
-
-// TestGrowth: each line of a benchmark is a point of each series, whose colours a reader's
-// preference changes.
-func TestGrowth(t *testing.T) {
-	line := func(docs string) string {
-		return "BenchmarkSearch/" + docs + "-2 1 8 and-p50-us 9 or-p50-us 80 and-bleve-p50-us " +
-			"90 or-bleve-p50-us\n"
-	}
-	svg, err := growth(strings.NewReader("goos: linux\n" + line("10000") + line("100000") + "PASS\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"all words", "any word, Bleve", "100k", "10 µs",
-		"prefers-color-scheme: dark", `xmlns="http://www.w3.org/2000/svg"`} {
-		if !strings.Contains(svg, want) {
-			t.Errorf("the chart has no %q", want)
-		}
-	}
-	if _, err := growth(strings.NewReader("PASS\n")); err == nil {
-		t.Error("a chart was drawn of nothing")
 	}
 }

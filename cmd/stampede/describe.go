@@ -70,7 +70,6 @@ func newDescribe(a *app) *cobra.Command {
 			return describe(a.stdout, plan, controlled(plan.Scenario.Profile))
 		},
 	}
-	cmd.Flags().SetNormalizeFunc(designName)
 	cmd.Flags().StringVar(&opts.Profile, "profile", "", scenario.ProfilesText)
 	cmd.Flags().StringArrayVar(&opts.Set, "set", nil, "override a value: path=value")
 	cmd.Flags().StringVar(&variant, "design", "", "describe one `design` instead")

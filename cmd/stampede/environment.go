@@ -35,11 +35,6 @@ func flagsFromEnvironment(cmd *cobra.Command) error {
 			return
 		}
 		name := variable(flag.Name)
-		for _, former := range formerNames(flag.Name) {
-			if os.Getenv(name) == "" {
-				name = variable(former)
-			}
-		}
 		value := os.Getenv(name)
 		if flag.Changed || value == "" || failed != nil {
 			return

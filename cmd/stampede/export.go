@@ -45,7 +45,6 @@ its phases, faults and samples first.
 		},
 	}
 	fl := cmd.Flags()
-	fl.SetNormalizeFunc(designName)
 	fl.StringVar(&f.design, "design", "", "only this design, by `name`")
 	fl.IntVar(&f.repeat, "repeat", 0, "only this repeat, from 1")
 	fl.StringVar(&f.format, "format", "", "ndjson, csv or parquet; the default follows the "+

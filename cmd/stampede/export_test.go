@@ -101,7 +101,7 @@ func TestExportIsTheHistory(t *testing.T) {
 		t.Errorf("parquet has %q, want %q", got, want)
 	}
 	table, _, code := said(t, "export", "sale", "--out", root, "--format", "csv",
-		"--variant", "naive")
+		"--design", "naive")
 	lines, err := csv.NewReader(strings.NewReader(table)).ReadAll()
 	if n := len(recorded["naive1"]) + len(recorded["naive2"]); err != nil || code != exitOK ||
 		len(lines) != n+1 {

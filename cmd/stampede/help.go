@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -96,38 +95,4 @@ func printUsage(cmd *cobra.Command, groups [][]string) error {
 	fmt.Fprintf(&b, "\n%s:\n%s", heading, rest.FlagUsagesWrapped(textColumns))
 	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
 	return err
-}
-
-// renamed maps former names of flags to their present ones. They are still understood on the
-// command line, and as variables.
-func renamed() map[string]string {
-	return map[string]string{"repeat": "repeats", "variant": "design"}
-}
-
-// presentName makes a flag's former name its present one.
-func presentName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	if present, ok := renamed()[name]; ok {
-		name = present
-	}
-	return pflag.NormalizedName(name)
-}
-
-// designName is presentName for a command whose --repeat is not --repeats.
-func designName(f *pflag.FlagSet, name string) pflag.NormalizedName {
-	if name == "repeat" {
-		return pflag.NormalizedName(name)
-	}
-	return presentName(f, name)
-}
-
-// formerNames lists what a flag was called before.
-func formerNames(flag string) []string {
-	names := []string{}
-	for former, present := range renamed() {
-		if present == flag {
-			names = append(names, former)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

@@ -75,7 +75,6 @@ The worst wins, in the order 1, 70, 5, 4, 3.
 
 func (f *kneeFlags) define(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.SetNormalizeFunc(presentName)
 	f.changed = fl.Changed
 	fl.StringVar(&f.profile, "profile", "", scenario.ProfilesText)
 	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated)")

@@ -84,7 +84,7 @@ func list(w io.Writer, o listOptions) error {
 		if o.asJSON {
 			name := kind
 			if kind == designKind {
-				name = formerDesigns
+				name = "variants" // as in scenarios and summaries
 			}
 			document[name] = value
 			continue
@@ -105,19 +105,12 @@ func list(w io.Writer, o listOptions) error {
 	return nil
 }
 
-// formerDesigns is what designs were called, and are in JSON.
-const formerDesigns = "variants"
-
 // kinds are those to be listed, none for the overview of scenarios. A system limits the
 // scenarios to its own.
 func (o *listOptions) kinds() (kinds []string, system string, err error) {
-	what := o.what
-	if what == formerDesigns {
-		what = designKind
-	}
-	switch {
+	switch what := o.what; {
 	case o.all && what != "":
-		return nil, "", errors.New("--all lists everything; leave out " + o.what)
+		return nil, "", errors.New("--all lists everything; leave out " + what)
 	case o.all:
 		return listKinds(), "", nil
 	case what == "":
@@ -129,7 +122,7 @@ func (o *listOptions) kinds() (kinds []string, system string, err error) {
 	}
 	known := append(listKinds(), systemNames()...)
 	return nil, "", fmt.Errorf("there is no %q to list; expected one of %s%s", o.what,
-		strings.Join(known, ", "), didYouMean(what, known))
+		strings.Join(known, ", "), didYouMean(o.what, known))
 }
 
 // listBriefly prints a line for each system, its first scenario with the estimate and how many

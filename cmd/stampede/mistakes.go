@@ -31,9 +31,7 @@ func didYouMean(name string, known []string) string {
 func flagMistake(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		known := []string{}
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			known = append(append(known, f.Name), formerNames(f.Name)...)
-		})
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 		if hint := didYouMean(missing.GetSpecifiedName(), known); hint != "" {
 			return fmt.Errorf("%w%s", err, hint)
 		}

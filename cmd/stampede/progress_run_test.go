@@ -218,14 +218,14 @@ func TestQuitOnATerminal(t *testing.T) {
 func TestNoEscapes(t *testing.T) {
 	t.Parallel()
 	for _, variables := range [][]string{{"TERM=dumb"}, {"TERM="}, {"CI=true", "NO_COLOR=1"}} {
-		out, code := onTerminal(t, command(t, variables, small("--variant", "units_skip_locked")...),
+		out, code := onTerminal(t, command(t, variables, small("--design", "units_skip_locked")...),
 			nothing)
 		if strings.Contains(out, "\x1b") || !strings.Contains(out, "[1/1] units_skip_locked  ") ||
 			strings.Contains(out, ": steady") {
 			t.Errorf("%q: exit code %d\n%q", variables, code, out)
 		}
 	}
-	cmd := command(t, nil, small("--variant", "units_skip_locked")...)
+	cmd := command(t, nil, small("--design", "units_skip_locked")...)
 	out, err := cmd.CombinedOutput()
 	if code, _ := exitStatus(err); code != exitOK && code != exitUndecided ||
 		bytes.Contains(out, []byte("\x1b")) {

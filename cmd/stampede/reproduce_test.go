@@ -69,7 +69,7 @@ func TestReproduceNamesDesigns(t *testing.T) {
 func TestReproduceAVariant(t *testing.T) {
 	for name, args := range map[string][]string{
 		"as it is":   {"--backend", "processes"},
-		"some":       {"--variant", "redis_lua,naive_read_write", "--repeat", "3"},
+		"some":       {"--design", "redis_lua,naive_read_write", "--repeats", "3"},
 		"a baseline": {"--baseline", "redis_lua", "--profile", "smoke", "--duration", "2s"},
 		"by setting": {"--set", "variants=[redis_lua, naive_read_write]", "--set", "baseline=redis_lua"},
 		"passwords": {"--backend", "external", "--postgres-url", "postgres://u:hush@h/d",

@@ -113,7 +113,6 @@ func (f *runFlags) defineLoad(fl *pflag.FlagSet) {
 
 func (f *runFlags) define(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.SetNormalizeFunc(presentName)
 	f.defineLoad(fl)
 	fl.StringSliceVar(&f.variants, "design", nil,
 		"only these, by `name` (comma-separated); all: those of the profile")

@@ -53,7 +53,6 @@ role.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.SetNormalizeFunc(designName)
 	fl.StringVar(&f.variant, "design", "", "the design to serve, by `name`")
 	fl.StringVar(&f.role, "role", "", "run this background role instead")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")

@@ -42,7 +42,6 @@ steps; no store is started, and nothing is measured: every page says SIMULATED.
 // defineSimulated defines the flags that make sense without stores, and --machine.
 func (f *runFlags) defineSimulated(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.SetNormalizeFunc(presentName)
 	f.changed = fl.Changed
 	f.defineLoad(fl)
 	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated, or all); "+

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// child plays the role that is in the arguments: serve SYSTEM --variant V --role R.
+// child plays the role that is in the arguments: serve SYSTEM --design V --role R.
 func child() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -154,7 +154,7 @@ func (l *life) begin(
 // Args are the arguments of a process that plays a role of a variant, as a
 // Child.
 func Args(system, variant, role string) []string {
-	return []string{"serve", system, "--variant", variant, "--role", role, "--supervised"}
+	return []string{"serve", system, "--design", variant, "--role", role, "--supervised"}
 }
 
 // follow hears what a process says until it has ended, and notes how.

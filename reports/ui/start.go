@@ -98,7 +98,7 @@ func (s *Server) arguments(sc Scenario, g given) ([]string, error) {
 			problems = append(problems, fmt.Errorf("repeats are %q; expected 1 to %d, or nothing for "+
 				"the scenario's own", g.Repeats, mostRepeats))
 		}
-		args = append(args, "--repeat="+strconv.Itoa(n))
+		args = append(args, "--repeats="+strconv.Itoa(n))
 	}
 	return args, errors.Join(problems...)
 }

@@ -309,7 +309,7 @@ func TestStart(t *testing.T) {
 	started := strings.Join(s.lines, "\n")
 	s.mu.Unlock()
 	if want := "started: stampede run sale --format=json --color=never --out=" + s.root +
-		" --profile=smoke --backend=auto --design=first --seed=42 --repeat=2"; started != want {
+		" --profile=smoke --backend=auto --design=first --seed=42 --repeats=2"; started != want {
 		t.Errorf("%s\nwant %s", started, want)
 	}
 	if code, text := s.post(t, "/start", form); code != http.StatusConflict ||

@@ -127,7 +127,7 @@ func TestImageServesOnComposedStores(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "docker", "run", "--rm", "--name", runID, "--network", "host",
-		"--label", env.RunLabel+"="+runID, built, "serve", "flashsale", "--variant", "redis_lua",
+		"--label", env.RunLabel+"="+runID, built, "serve", "flashsale", "--design", "redis_lua",
 		"--set", "items=1", "--set", "units=1", "--listen", "127.0.0.1:0", "--backend", "external",
 		"--postgres-url", "postgres://stampede@"+postgres+"/stampede?sslmode=disable",
 		"--redis-url", "redis://"+redis+"/0")
@@ -181,7 +181,7 @@ func buyFrom(t *testing.T, url string, buyer int) (status int, body string) {
 func TestImageRunsAlone(t *testing.T) {
 	runID := label(t, "alone")
 	out := engineDo(t, "run", "--rm", "--network", "none", "--label", env.RunLabel+"="+runID, built,
-		"run", "flash-sale-100k", "--profile", "smoke", "--variant", "redis_lua",
+		"run", "flash-sale-100k", "--profile", "smoke", "--design", "redis_lua",
 		"--backend", "processes", "--seed", "7", "--fail-on", "invariant")
 	if !strings.Contains(out, "RESULT flash-sale-100k") || !strings.Contains(out, "exit=0") {
 		t.Errorf("it said\n%s", out)

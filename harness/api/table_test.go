@@ -109,7 +109,7 @@ func library() *api.Table[Library] {
 
 // TestConform: what a table makes agrees with itself.
 func TestConform(t *testing.T) {
-	apitest.Conform(t, library(), 1, Start{1})
+	apitest.Agree(t, library(), 1, Start{1})
 }
 
 // TestRequestsAreChecked: each bound, in lists and parameters too, and what Check says.

@@ -32,7 +32,7 @@ type familyCase struct {
 	ops     []uint64
 }
 
-func (f familyCase) judge(t *testing.T) check.Verdict {
+func (f familyCase) judge(t *testing.T, more ...check.Clause) check.Verdict {
 	t.Helper()
 	s := &check.Subject{
 		Read: func(json.RawMessage) (check.Facts, error) {
@@ -46,7 +46,8 @@ func (f familyCase) judge(t *testing.T) check.Verdict {
 		Most: map[string]time.Duration{"slack_ns": time.Second},
 	}
 	h := parse(t, f.history)
-	return check.All(t.Context(), []check.Invariant{s.State("x", "", f.clause)}, h, nil)[0]
+	clauses := append([]check.Clause{f.clause}, more...)
+	return check.All(t.Context(), []check.Invariant{s.State("x", "", clauses...)}, h, nil)[0]
 }
 
 func judgeFamilies(t *testing.T, cases []familyCase) {
@@ -162,6 +163,10 @@ func TestEffectFamilies(t *testing.T) {
 	gone := familyCase{history: twoBuys, facts: of("order", o2), clause: check.AckedDurable(resting)}
 	if v := gone.judge(t); v.Unfinished != 1 {
 		t.Errorf("what may come until rest is unfinished: %+v", v)
+	}
+	// That is said of one clause, and not of the next one.
+	if v := gone.judge(t, durable); v.Count != 2 || v.Unfinished != 1 {
+		t.Errorf("what may come until rest is unfinished, and nothing else: %+v", v)
 	}
 }
 

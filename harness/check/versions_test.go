@@ -10,7 +10,7 @@ import (
 )
 
 // TestFreshness: what was promised for at once is never excused; what was promised for later is, by
-// a fault before it was due, and never by a newer change.
+// a fault and for a while, and never by a newer change.
 func TestFreshness(t *testing.T) {
 	const s = time.Second
 	acked := func(version int64, at, within time.Duration) check.VersionChange {
@@ -48,14 +48,20 @@ func TestFreshness(t *testing.T) {
 			[]history.Window{fault(s, 4*s)}, 10 * s, 4, "", false},
 		"long after it": {[]check.VersionChange{acked(5, s, s)}, []history.Window{fault(s, 4*s)},
 			11 * s, 4, "5 was", true},
-		"a fault too late": {[]check.VersionChange{acked(5, s, s)},
-			[]history.Window{fault(10*s, 12*s)}, 13 * s, 4, "5 was", true},
+		"gone in a later fault": {[]check.VersionChange{acked(5, s, s)},
+			[]history.Window{fault(10*s, 12*s)}, 18 * s, 4, "", false},
+		"gone for longer": {[]check.VersionChange{acked(5, s, s)},
+			[]history.Window{fault(10*s, 12*s)}, 19 * s, 4, "5 was", true},
+		"gone at once in a later fault": {[]check.VersionChange{acked(5, s, 0)},
+			[]history.Window{fault(10*s, 12*s)}, 13 * s, 4, "5 was", false},
+		"before a later fault": {[]check.VersionChange{acked(5, s, s)},
+			[]history.Window{fault(10*s, 12*s)}, 9 * s, 4, "5 was", true},
 		"one fault after another": {[]check.VersionChange{acked(5, s, s)},
 			[]history.Window{fault(s, 4*s), fault(6*s, 12*s)}, 13 * s, 4, "", false},
-		"hidden by a newer one": {[]check.VersionChange{acked(5, s, s), acked(6, 11*s, s)},
-			[]history.Window{fault(10*s, 12*s)}, 13 * s, 4, "5 was", true},
-		"the newer one is excused": {[]check.VersionChange{acked(5, s, s), acked(6, 11*s, s)},
-			[]history.Window{fault(10*s, 12*s)}, 13 * s, 5, "", false},
+		"hidden by a newer one": {[]check.VersionChange{acked(5, s, s), acked(6, 11*s, 5*s)},
+			[]history.Window{fault(10*s, 12*s)}, 19 * s, 4, "5 was", true},
+		"the newer one is excused": {[]check.VersionChange{acked(5, s, s), acked(6, 11*s, 5*s)},
+			[]history.Window{fault(10*s, 12*s)}, 19 * s, 5, "", false},
 	} {
 		col := check.Collect(t.Context(), "fresh", history.Slice(nil, c.faults...))
 		f := check.Freshness{Collector: col, Slack: s / 2}

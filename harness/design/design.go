@@ -38,7 +38,7 @@ type System[S, P any] struct {
 	// Defaults are the parameters of which a scenario says nothing.
 	Defaults func() P
 	// Workload makes the operations of valid parameters. Whatever is random in them comes from
-	// the streams.
+	// the streams, or from their seed.
 	Workload func(s *keys.Streams, p P) sut.Workload
 	// GoesOn is that of sut.System.
 	GoesOn func(P) time.Duration

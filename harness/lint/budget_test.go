@@ -27,13 +27,13 @@ func budgets() map[string]budget {
 		"adclicks":    {3685, 1212},
 		"reservation": {2833, 879}, // 750 are models
 		// two paths, erasure, and a migration, which were to be writeheavy's
-		"positions":      {2670, 842},
+		"positions":      {2740, 842},
 		"commentary":     {2518, 950}, // eleven designs, an archive, and what HTTP says of caches
 		"recentsearches": {2223, 916}, // eight designs, three stores, an archive, a log
 		// eight designs: windows that roll in Go, in Lua and in SQL, and an oracle that has none
 		"autocomplete": {2704, 839},
 		// six designs, a journal, a matcher of robots.txt, and the web itself: a thousand lines
-		"crawler": {4860, 1470},
+		"crawler": {4915, 1475},
 		// a search engine of its own, from the log to the merges, beside what the others have
 		"textsearch": {5852, 2379},
 		// three stores, four roles and a provider of payments: 1,330 lines are models

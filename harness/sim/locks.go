@@ -97,7 +97,7 @@ func (l *lock) put() {
 			continue
 		}
 		l.change(0, -1)
-		l.grant(l.set.pg.txOf(c))
+		l.grant(l.set.pg.txOf(c)) // who waits has a transaction: a crash fails all others first
 		c.wake()
 		return
 	}

@@ -2,7 +2,6 @@ package suttest
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -69,7 +68,7 @@ func (s Suite) perform(t testing.TB, v sut.Variant) string {
 			op := due[0]
 			reply, err := inst.Do(t.Context(), op)
 			due = due[1:]
-			outcome := outcomeOf(err)
+			outcome := sut.Outcome(err)
 			if outcome == history.Unknown {
 				t.Fatalf("%s: %s of %s without faults: %v", v.Name, op.Kind, op.Key, err)
 			}
@@ -87,18 +86,6 @@ func (s Suite) perform(t testing.TB, v sut.Variant) string {
 		t.Fatalf("%s: summing up the audit: %v", v.Name, err)
 	}
 	return summary
-}
-
-// outcomeOf is the contract of sut.ErrRefused.
-func outcomeOf(err error) history.Outcome {
-	switch {
-	case err == nil:
-		return history.OK
-	case errors.Is(err, sut.ErrRefused):
-		return history.Refused
-	default:
-		return history.Unknown
-	}
 }
 
 // Lines makes a Suite's Summary of what lists the lines of an audit, in any order.

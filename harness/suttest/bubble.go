@@ -110,7 +110,7 @@ func (b *Bubble) Users(
 			start := b.Elapsed()
 			reply, err := do(ctx, op)
 			rec := history.Record{Op: op, Reply: reply, Intended: start, Start: start,
-				End: b.Elapsed(), Outcome: outcomeOf(err)}
+				End: b.Elapsed(), Outcome: sut.Outcome(err)}
 			if err != nil {
 				rec.Err, rec.Code, rec.Reply = err.Error(), sut.Code(err), history.Reply{}
 			}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"stampede/harness/api"
-	"stampede/harness/bounds"
 	"stampede/harness/sut"
 )
 
@@ -326,9 +325,6 @@ func DefaultParams() Params {
 		Silent: 0.02,
 	}
 }
-
-// Validate returns every bad field at once, each named as in a scenario, or nil.
-func (p Params) Validate() error { return bounds.Check(p) }
 
 // has says whether there is such a product.
 func (p Params) has(product uint64) bool { return product <= uint64(p.Products) }

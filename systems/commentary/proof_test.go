@@ -374,15 +374,17 @@ func TestClauses(t *testing.T) {
 			late(e)
 			fault(e)
 		}, ""},
-		{commentary.SeenInTime, "later than promised, and a newer one is excused", check.Broken,
-			func(e *evidence) {
-				e.Records[3].Reply.Body = []byte(`{"version":2,"visible_within_ms":10}`)
-				e.Records[5].Reply.Body = []byte(`{"version":3,"visible_within_ms":10}`)
-				e.Windows = []history.Window{{Kind: history.FaultWindow, Name: "away", Start: 62 * ms,
-					End: 200 * ms, Recovered: 300 * ms, Fault: "kill redis", Evidence: []string{"it was off"}}}
-				e.Records[7].Start, e.Records[7].End = 900*ms, 901*ms
-				reply(7, `{"version":1,"comments":[`+six+`]}`)(e)
-			}, "2 was acknowledged at 45ms, to be visible within 10ms"},
+		{commentary.SeenInTime, "gone in a later fault", check.Held, func(e *evidence) {
+			late(e)
+			fault(e)
+			e.Windows[0].Start = 150 * ms
+		}, ""},
+		{commentary.SeenInTime, "gone for longer", check.Broken, func(e *evidence) {
+			late(e)
+			fault(e)
+			e.Windows[0].Start = 150 * ms
+			e.Records[7].Start, e.Records[7].End = 9000*ms, 9001*ms
+		}, "to be visible within 10ms"},
 		{commentary.SeenInTime, "an old page of the past", check.Broken, reply(8, `{"version":0,"comments":[]}`),
 			"was shown version 0 from 90ms on, and 3 was acknowledged"},
 		{commentary.SeenInTime, "an old page while a change is made", check.Held, func(e *evidence) {

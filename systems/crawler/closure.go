@@ -49,8 +49,9 @@ func (j *judged) follow() *closure {
 		if c.from[key] == "" {
 			c.from[key] = from
 		}
-		row := j.rows[from]
-		c.must[key] = c.must[key] || strings.HasSuffix(from, "/robots.txt") || row != nil && row.Fetched > 0
+		if row := j.rows[from]; row != nil && row.Fetched > 0 || strings.HasSuffix(from, "/robots.txt") {
+			c.must[key] = true
+		}
 		if known && old <= hops {
 			return
 		}
@@ -200,9 +201,9 @@ func stateOf(page web.Page, is bool) string {
 	return done
 }
 
-// withinLimits looks for requests that should not have been made. Of
-// requests in vain there may be twice as many as attempts: one that is noted after the lease, on a
-// slow machine, is made again. A robots.txt may be tried anew, once it was given up for a while.
+// withinLimits looks for requests that should not have been made. Of requests in vain there may be
+// twice as many as attempts: one that is noted after the lease, on a slow machine, is made again. A
+// robots.txt may be tried anew, once it was given up for a while.
 func withinLimits(j *judged) {
 	c := j.closure
 	pages, seeds := map[string]int{}, map[string]int{}

@@ -9,6 +9,7 @@ package crawler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -208,13 +209,13 @@ func DefaultParams() Params {
 // Validate returns every bad field at once, each named as in a scenario, or nil.
 func (p Params) Validate() error {
 	err := bounds.Check(p)
-	if least := 2000 + 200*p.Pages; err == nil && p.MaxBytes < least {
-		err = fmt.Errorf("max_bytes: expected at least %d, which the first page of a host may have, got %d",
-			least, p.MaxBytes)
+	if least := 2000 + 200*p.Pages; p.MaxBytes < least {
+		err = errors.Join(err, fmt.Errorf("max_bytes: expected at least %d, for as many pages of a "+
+			"host, got %d", least, p.MaxBytes))
 	}
-	if err == nil && p.Lease < 2*p.FetchTimeout {
-		err = fmt.Errorf("lease: expected at least twice fetch_timeout (%v), got %v", p.FetchTimeout,
-			p.Lease)
+	if p.Lease < 2*p.FetchTimeout {
+		err = errors.Join(err, fmt.Errorf("lease: expected at least twice fetch_timeout (%v), got %v",
+			p.FetchTimeout, p.Lease))
 	}
 	return err
 }

@@ -43,9 +43,9 @@ func invariants(p Params) []check.Invariant {
 	})}
 	seeds := check.Effects{Table: seedFact, Kind: check.Named(KindSeed)}
 	return []check.Invariant{
-		s.State(SeedsKept, "a seed that is a page is not refused as none, and no other is taken; one that is acknowledged is "+
-			"kept once, and nothing is that nobody asked for; from then on its page is known, and what is "+
-			"said of a page is so and never becomes less",
+		s.State(SeedsKept, "a seed that is a page is not refused as none, and no other is taken; one "+
+			"that is acknowledged is kept once, and nothing is that nobody asked for; from then on its "+
+			"page is known, and what is said of a page is so and never becomes less",
 			check.AckedDurable(seeds), check.NoPhantom(seeds), check.AtMostOnce(seedFact, check.ByOp),
 			judging(lookedAt)),
 		s.State(AllFetched, "every page that seeds lead to is fetched, but for those that are "+

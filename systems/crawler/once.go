@@ -123,8 +123,8 @@ func (j *judged) unkept(ips map[string]*unkept, key string, good []*web.Exchange
 func (j *judged) bounded(ips map[string]*unkept, all int) {
 	for _, ip := range slices.Sorted(maps.Keys(ips)) {
 		if u := ips[ip]; u.lost > len(u.reasons) {
-			j.Unfinished(j.opOf(u.key), "%d answers of address %s were not kept, one of them for %s; %d were "+
-				"under way when something broke", u.lost, ip, u.key, len(u.reasons))
+			j.Unfinished(j.opOf(u.key), "%d answers of address %s were not kept, one of them for %s; %d "+
+				"were under way when something broke", u.lost, ip, u.key, len(u.reasons))
 		}
 	}
 	excess := 0

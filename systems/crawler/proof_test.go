@@ -96,6 +96,35 @@ func pair(e *evidence, pick func(int) int) (a, b *web.Exchange) {
 
 type clause suttest.Case[*evidence]
 
+// unlinked is a run in which of a chain only the first page is known, and was kept so often.
+func unlinked(kept int64) func(*evidence) {
+	further := func(key string) bool {
+		return strings.Contains(key, "/chain/1/") && !strings.HasSuffix(key, "/0")
+	}
+	return func(e *evidence) {
+		e.Audit.Pages = slices.DeleteFunc(e.Audit.Pages,
+			func(r crawler.PageRow) bool { return further(r.URL) })
+		e.Audit.Log = slices.DeleteFunc(e.Audit.Log,
+			func(x web.Exchange) bool { return further(x.Key) })
+		for i := range e.Audit.Pages {
+			if r := &e.Audit.Pages[i]; strings.HasSuffix(r.URL, "/chain/1/0") {
+				r.Fetched = kept
+			}
+		}
+	}
+}
+
+// looksSay is a run in which all looks are answered so.
+func looksSay(text string) func(*evidence) {
+	return func(e *evidence) {
+		for i := range e.Records {
+			if r := &e.Records[i]; r.Op.Kind == crawler.KindLook {
+				r.Reply.Body = []byte(strings.ReplaceAll(text, "URL", r.Op.Key))
+			}
+		}
+	}
+}
+
 // TestClauses: each clause accepts what is right and refuses what is wrong.
 func TestClauses(t *testing.T) {
 	good := func() *evidence { return proof().Whole(t, 1) }
@@ -148,34 +177,8 @@ func TestClauses(t *testing.T) {
 			}
 		})
 	}
-	// Of a chain only the first page is known, and its answer was kept so often.
-	unlinked := func(kept int64) func(*evidence) {
-		return func(e *evidence) {
-			further := func(key string) bool {
-				return strings.Contains(key, "/chain/1/") && !strings.HasSuffix(key, "/0")
-			}
-			e.Audit.Pages = slices.DeleteFunc(e.Audit.Pages,
-				func(r crawler.PageRow) bool { return further(r.URL) })
-			e.Audit.Log = slices.DeleteFunc(e.Audit.Log,
-				func(x web.Exchange) bool { return further(x.Key) })
-			for i := range e.Audit.Pages {
-				if r := &e.Audit.Pages[i]; strings.HasSuffix(r.URL, "/chain/1/0") {
-					r.Fetched = kept
-				}
-			}
-		}
-	}
 	noPage := func(record int) func(*evidence) {
 		return func(e *evidence) { suttest.Deny(&e.Records[record], crawler.ErrNoPage) }
-	}
-	looksSay := func(text string) func(*evidence) {
-		return func(e *evidence) {
-			for i := range e.Records {
-				if r := &e.Records[i]; r.Op.Kind == crawler.KindLook {
-					r.Reply.Body = []byte(strings.ReplaceAll(text, "URL", r.Op.Key))
-				}
-			}
-		}
 	}
 	suttest.Clauses(t, proof(), good, []clause{
 		{crawler.SeedsKept, "one is lost", check.Broken, func(e *evidence) {

@@ -290,6 +290,7 @@ func keyCases() []verdictCase {
 			k.DoneNS += int64(ms)
 			e.Audit.Keys = append(e.Audit.Keys, k)
 		}, "2 at once, of at most 1"},
+		{time1, "no keys", maybe, func(e *evidence) { e.Audit.Keys = nil }, "keys"},
 		{time1, "kept a moment before the charge, by a coarse clock", pass, early(ms), ""},
 		{time1, "kept before the charge", fail, early(ms + 1), "operation 8 was charged 1ms after its"},
 		{time1, "charged again, and nobody was answered before", fail, func(e *evidence) {

@@ -15,16 +15,18 @@ import (
 //
 // The guarantee: no key is charged twice, as long as no server crashes.
 //
-// It gives up: correctness under a crash. A server that dies before it has charged leaves an
-// answer that says it has, and the client that comes back gets it.
+// It gives up: correctness. What another request is told may not have been charged yet, and a
+// server that dies before it has charged leaves an answer that says it has, and the client that
+// comes back gets it.
 func doneBeforeEffect() variant {
 	return inPostgres(variant{
 		Name:       "done_before_effect",
 		Idea:       "the key is marked done, with its answer, and then the provider charges",
 		Guarantees: "one charge for each key, as long as no server crashes and the provider answers",
-		GivesUp:    "correctness: after a crash clients are told of a charge that was not made",
-		Breaks:     []sut.Break{{Invariant: ChargesKept, Under: sut.RoleCrash}},
-		Roles:      []role{reaper()},
+		GivesUp:    "correctness: clients are told of a charge that was not made yet, or never",
+		Breaks: []sut.Break{{Invariant: ChargesKept, Under: sut.RoleCrash},
+			{Invariant: KeptForItsTime, Under: sut.Load}},
+		Roles: []role{reaper()},
 		Open: func(ctx context.Context, st *opened) (Till, error) {
 			t, err := bare(ctx, st)
 			if err == nil {

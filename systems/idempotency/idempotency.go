@@ -65,8 +65,8 @@ func API() *api.Table[Till] {
 			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{p.TTL.D().Milliseconds()}, err
 		},
-		PendingMeans: "Optional. Left are requests without a kept answer; within its ttl a key has one. A " +
-			"server may count keys that should have been forgotten, too.",
+		PendingMeans: "Optional. Left are requests without a kept answer; within its ttl a key has " +
+			"one. A server may count keys that should have been forgotten, too.",
 		Audit: Audit{},
 	}
 }
@@ -122,7 +122,7 @@ type Params struct {
 	Customers int     `json:"customers" min:"1" max:"10000000" doc:"how many customers there are"`
 	Repeat    float64 `json:"repeat" min:"0" max:"0.95" doc:"share of scheduled requests that repeat the one before"`
 	Resend    float64 `json:"resend" min:"0" max:"1" doc:"share of requests that are sent twice, at once or after the answer"`
-	OtherBody float64 `json:"other_body" min:"0" max:"1" doc:"share of keys that are used for another amount as well; if it is not 0, so is a fifth of the repeats"`
+	OtherBody float64 `json:"other_body" min:"0" max:"1" doc:"share of keys that are used for another amount as well"`
 	Reuse     float64 `json:"reuse" min:"0" max:"1" doc:"share of keys that are used for another amount after their time; as many others are asked for again when four fifths of it are over"`
 	Retry     int     `json:"retry" min:"0" max:"20" doc:"how often a request of unknown outcome, or that is in progress, is sent again"`
 

@@ -94,6 +94,9 @@ func asAsked() check.Clause {
 // chargedFirst is the clause that an answer is kept after its charge, and that a key is not charged
 // again unless the answer of the charge before was kept, and so forgotten.
 func chargedFirst(r *check.Run, a *Audit) func() {
+	if a.Keys == nil {
+		return nil // which other clauses say
+	}
 	answered := map[string]int64{} // by receipt
 	for _, k := range a.Keys {
 		if at, known := answered[k.Receipt]; k.DoneNS > 0 && (!known || k.DoneNS < at) {

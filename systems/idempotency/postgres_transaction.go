@@ -25,14 +25,16 @@ import (
 // the provider from charging for the last.
 //
 // It gives up: a connection for as long as the provider takes, and a question to the provider
-// for each new key. A server that sleeps keeps its keys locked until it wakes up.
+// for each new key. A server that sleeps keeps its keys locked until it wakes up. Nothing is left
+// of a charge whose answer was lost, so that another amount which comes next is charged, too.
 func postgresTransaction() variant {
 	return inPostgres(variant{
 		Name:       "postgres_transaction",
 		Idea:       "a transaction locks the key, asks the provider, charges and keeps the answer",
 		Guarantees: "one charge and one answer for each key; nothing that ends too early",
-		GivesUp:    "a connection while the provider charges, and a question to it for each new key",
-		Roles:      []role{reaper()},
+		GivesUp: "a connection while the provider charges, a question to it for each new key; " +
+			"two amounts at once, if an answer is lost",
+		Roles: []role{reaper()},
 		Open: func(ctx context.Context, st *opened) (Till, error) {
 			return newTill(ctx, st, st.Params.Wait.D(), locks{rows{st}})
 		},

@@ -118,8 +118,8 @@ func see(ctx context.Context, tx pgx.Tx, reference string, fence int64) error {
 	return err
 }
 
-// Ask returns what was charged by a reference, if anything was. From then on nothing is charged
-// there under a lower fence.
+// Ask returns what was charged last by a reference, if anything was. From then on nothing is
+// charged there under a lower fence.
 func (p *provider) Ask(
 	ctx context.Context, reference string, fence int64,
 ) (pay payment, found bool, err error) {
@@ -128,7 +128,7 @@ func (p *provider) Ask(
 			return err
 		}
 		err := tx.QueryRow(ctx, `SELECT customer, amount, receipt FROM provider_charges
-			WHERE reference = $1 ORDER BY seq LIMIT 1`, reference).
+			WHERE reference = $1 ORDER BY seq DESC LIMIT 1`, reference).
 			Scan(&pay.Customer, &pay.Amount, &pay.Receipt)
 		if found = err == nil; errors.Is(err, pgx.ErrNoRows) {
 			err = nil

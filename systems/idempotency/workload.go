@@ -27,14 +27,12 @@ const (
 	longestPause = time.Second
 )
 
-// otherShare is the share of repeats that have another amount, if any key is used for one.
-const otherShare = 0.2
-
 // newWorkload makes the operations as a pure function of the seed. Scheduled operations charge
-// under a new key, or repeat the request before them, some with another amount. A request of
-// unknown outcome, or that is turned away, is sent again; Op.Arg counts the attempts. Some keys
-// are used for another amount as well, too early or after their time, and some are asked for once
-// more when most of their time is over.
+// under a new key, or repeat the request before them. A request of unknown outcome, or that is
+// turned away, is sent again; Op.Arg counts the attempts. Some keys are used for another amount as
+// well, too early or after their time, and some are asked for once more when most of their time is
+// over. Another amount is sent only after the first is known to have an answer: what becomes of two
+// at once is not promised while neither has one.
 func newWorkload(s *keys.Streams, p Params) sut.Workload {
 	w := &workload{p: p, table: API()}
 	w.customers = s.Uniform(p.Customers)
@@ -58,14 +56,10 @@ func (w *workload) Kinds() []string { return []string{KindCharge} }
 
 // Op returns scheduled operation i.
 func (w *workload) Op(i uint64) history.Op {
-	first, step := i, uint64(stepCharge)
-	for first > 0 && w.repeat.At(first) < w.p.Repeat {
-		first--
+	for i > 0 && w.repeat.At(i) < w.p.Repeat {
+		i--
 	}
-	if first < i && w.p.OtherBody > 0 && w.other.At(i) < otherShare {
-		step = stepOther
-	}
-	return w.request(first, step)
+	return w.request(i, stepCharge)
 }
 
 // request is one that key i is used for. Each has an amount of its own.

@@ -125,7 +125,7 @@ func (b buries) Ping(ctx context.Context, req PingRequest) (Pinged, error) {
 			return Pinged{}, err
 		}
 	}
-	if req.Seq/numbers%2 == 1 {
+	if req.Seq/numbersPerPing%2 == 1 {
 		_, err := b.DB.Exec(ctx, `INSERT INTO dead_letters VALUES ($1, $2, $3, $4)`, p.Driver, p.Seq,
 			p.Op, p.Body)
 		if err != nil {

@@ -511,8 +511,8 @@ func noneReadable(j judged) {
 		})
 	}
 	j.Need(exercised, "no driver was erased who had a position")
-	j.Need(together >= leastTogether, "%d operations overlapped an erasure of their driver; at least %d "+
-		"are needed", together, leastTogether)
+	j.Need(together >= leastTogether, "%d operations overlapped an erasure of their driver; at least "+
+		"%d are needed", together, leastTogether)
 	j.Figure("erasures refused", "%", 100*float64(refused)/float64(asked))
 }
 

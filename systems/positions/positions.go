@@ -48,7 +48,7 @@ type Tracker interface {
 type PingRequest struct {
 	ID     uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the ping's identity, the same in every attempt"`
 	Driver uint64 `json:"driver" op:"key,driver-" min:"1" max:"1000000"`
-	Seq    int64  `json:"seq" op:"arg" min:"1" max:"9007199254740991" doc:"counts the driver's pings, in the order in which they were made; each has its own, and they may come in another order"`
+	Seq    int64  `json:"seq" op:"arg" min:"1" max:"9007199254740991" doc:"rises with each of the driver's pings, in the order in which they were made and with gaps; each has its own, and they may come in another order"`
 	Lat    int64  `json:"lat_e7" min:"-900000000" max:"900000000" doc:"degrees, times ten million"`
 	Lon    int64  `json:"lon_e7" min:"-1800000000" max:"1800000000"`
 }

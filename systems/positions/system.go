@@ -38,6 +38,8 @@ func systemOf(designs ...variant) sut.System {
 			}},
 		Designs:    designs,
 		Invariants: invariants,
+		NoRaces: "drivers do not compete; erased-for-good counts what overlapped an erasure of its " +
+			"driver",
 	}.Sut()
 }
 

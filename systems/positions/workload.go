@@ -16,8 +16,8 @@ const (
 	spare  = 20
 )
 
-// numbers is how many a scheduled ping has: its own, and those of the pings that follow from it.
-const numbers = 4
+// numbersPerPing is how many numbers there are for a scheduled ping and those that follow from it.
+const numbersPerPing = 4
 
 // pingOf is the number of the scheduled ping to which an identity belongs.
 func pingOf(op uint64) uint64 { return op>>idBits - 1 }
@@ -61,10 +61,10 @@ func (w *workload) Op(i uint64) history.Op {
 	if w.late.At(driver<<32|pair/2) < w.p.Late && pair^1 >= odd {
 		turn = pair ^ 1 - odd
 	}
-	return w.ping((i+1)<<idBits, driver, int64(turn)*numbers+1)
+	return w.ping((i+1)<<idBits, driver, int64(turn)*numbersPerPing+1)
 }
 
-// ping is one of a driver.
+// ping is the ping of a driver with a number.
 func (w *workload) ping(id, driver uint64, seq int64) history.Op {
 	at := whereabouts(driver, seq)
 	return w.table.Op(KindPing, PingRequest{ID: id, Driver: driver, Seq: at.Seq, Lat: at.Lat,
@@ -118,7 +118,7 @@ func (w *workload) Follow(
 		}
 		about.ID = id + 1
 		list = append(list, sut.FollowUp{After: eraseAfter, Op: w.table.Op(KindErase, about)})
-		for n := range int64(numbers - 1) { // one before it, one together with it, one after it
+		for n := range int64(numbersPerPing - 1) { // one before it, one together with it, one after it
 			ping(n+1, eraseAfter+time.Duration(n-1)*time.Millisecond)
 		}
 		return list

@@ -552,7 +552,7 @@ type Limits struct {
 	Segments  int `json:"segments" min:"1" max:"100" doc:"the most segments of a path; empty ones do not count"`
 	Repeats   int `json:"repeats" min:"1" max:"100" doc:"how often a path may have the same segment, if it is not empty"`
 	Redirects int `json:"redirects" min:"0" max:"20" doc:"how many are followed one after the other"`
-	MaxBytes  int `json:"max_bytes" min:"1000" max:"10000000" doc:"the largest body of a page that is read, decoded; not of a robots.txt"`
+	MaxBytes  int `json:"max_bytes" min:"1000" max:"10000000" doc:"the largest body of a page that is read, decoded; not of a robots.txt; at least 2000 and 200 for each of pages"`
 	PerHost   int `json:"per_host" min:"1" max:"1000000" doc:"the most pages of a host; sitemaps and seeds count, and seeds are never too many"`
 }
 

@@ -116,6 +116,14 @@ func Played[V, P, A any, M Correct[A], E interface {
 	return p
 }
 
+// corruption is Corruption, and every type that a system makes of it.
+type corruption[E any] interface {
+	~struct {
+		Name, Breaks string
+		Do           func(e E, pick func(n int) int) bool
+	}
+}
+
 // Corruption is one thing that a correct system never does. A system that makes a type of its
 // own of it (type corruption suttest.Corruption[*evidence]) may leave out the fields' names.
 type Corruption[E any] struct {
@@ -137,10 +145,7 @@ func Share(n int) int {
 
 // Prove checks that the judges are sound, that a run without trouble decides all of them, with so
 // many seeds, and that each is broken by a corruption, blind or the system's own.
-func Prove[E any, C ~struct {
-	Name, Breaks string
-	Do           func(e E, pick func(n int) int) bool
-}](t *testing.T, p Proof[E], seeds int, corruptions []C) {
+func Prove[E any, C corruption[E]](t *testing.T, p Proof[E], seeds int, corruptions []C) {
 	t.Helper()
 	t.Run("sound", p.sound)
 	t.Run("decided", func(t *testing.T) { p.decides(t, seeds) })
@@ -172,10 +177,7 @@ func (p Proof[E]) decides(t *testing.T, seeds int) {
 
 // caught checks that every invariant has a corruption, blind or the system's own, and that each
 // is caught, also amid unknown outcomes: one of the system's own in every run.
-func caught[E any, C ~struct {
-	Name, Breaks string
-	Do           func(e E, pick func(n int) int) bool
-}](t *testing.T, p Proof[E], corruptions []C) {
+func caught[E any, C corruption[E]](t *testing.T, p Proof[E], corruptions []C) {
 	covered := map[string]bool{}
 	p.noticed(t, covered)
 	for _, own := range corruptions {
